@@ -1,0 +1,2 @@
+//! The `relayout` binary.
+fn main() {}
