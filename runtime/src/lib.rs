@@ -1,7 +1,7 @@
 //! The deployable half of relayout: the module file, the virtual machine that runs it, storage, devices and the
 //! kernel-library registry.
 //!
-//! A compiler builds a [`Module`] (or reads one from a file), a [`Session`] loads it onto a device, checks and materialises its
+//! A compiler builds a [`Module`] (or reads one from a file), a session loads it onto a device, checks and materialises its
 //! constants, and runs its entries. Nothing here knows a compiler, an intermediate representation or a solver. Without default features the
 //! crate is module format and virtual machine only; feature `gemm` (default) adds the `gemm.*` routines.
 //!
@@ -11,10 +11,16 @@
 
 pub mod dtype;
 pub mod expr;
+mod format;
+pub mod generate;
 pub mod index;
 pub mod module;
+pub mod pack;
+mod validate;
 
 pub use dtype::DType;
 pub use expr::{EvalStack, Expr, ExprError, ExprOp};
+pub use format::{FormatError, LoadError, Section, VERSION, WriteError};
 pub use index::{ConstId, FunctionId, KernelId, Reg, Slot};
 pub use module::Module;
+pub use validate::{Fault, ValidateError, Where};
