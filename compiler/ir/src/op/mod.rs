@@ -1,11 +1,36 @@
 //! The operator registry: for each operator its shape deduction, its reference semantics, its legalisation and its layout
 //! rule. One file per family of operators; `README.md` beside this file is the table of names, operands and attributes.
 
+mod axes;
+mod binary;
+mod blas;
+mod check;
+mod conv;
+mod create;
+mod gather;
+mod lower;
+mod matmul;
+mod normalise;
+mod pieces;
+mod pool;
+mod reduce;
+mod reference;
+mod relayout;
+mod reshape;
+mod scalar;
+mod scan;
+mod select;
+pub mod simplify;
+mod softmax;
+pub mod special;
+mod unary;
+
 use crate::annotation::{Annotation, TensorInfo};
 use crate::graph::Attrs;
 use crate::program::TensorProgram;
 use crate::sym::SymExpr;
 use crate::tensor::{RefValue, Tensor};
+use std::sync::LazyLock;
 
 /// An operator of the registry; an index into [`all`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,7 +177,46 @@ pub type TensorArg = std::sync::Arc<Tensor>;
 
 /// Every operator, sorted by name.
 pub fn all() -> &'static [&'static dyn Operator] {
-    &[]
+    static ALL: LazyLock<Vec<&'static dyn Operator>> = LazyLock::new(|| {
+        let single: [&'static dyn Operator; 29] = [
+            &select::Cast,
+            &select::Where,
+            &matmul::Matmul,
+            &conv::Conv2d,
+            &pool::Pool2d::Max,
+            &pool::Pool2d::Avg,
+            &softmax::Softmax::Plain,
+            &softmax::Softmax::Log,
+            &normalise::LayerNorm,
+            &normalise::RmsNorm,
+            &normalise::BatchNorm,
+            &normalise::GroupNorm,
+            &reshape::Reshape,
+            &axes::Permute,
+            &axes::ExpandDims,
+            &axes::Squeeze,
+            &axes::BroadcastTo,
+            &pieces::Concat,
+            &pieces::Slice,
+            &pieces::Split,
+            &pieces::Pad,
+            &gather::Take,
+            &gather::Resize2d,
+            &create::Arange,
+            &create::Full,
+            &create::TrilMask,
+            &scan::Cumsum,
+            &scan::Argmax,
+            &relayout::LayoutTransform,
+        ];
+        let mut all: Vec<_> = single.into_iter().collect();
+        all.extend(unary::operators());
+        all.extend(binary::operators());
+        all.extend(reduce::operators());
+        all.sort_unstable_by_key(|op| op.name());
+        all
+    });
+    &ALL
 }
 
 /// The operator of a name.
