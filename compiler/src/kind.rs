@@ -65,7 +65,7 @@ fn read_kind(read: &[SymExpr], write: &[SymExpr]) -> PatternKind {
     let variables: Vec<_> = read.iter().filter(|e| e.as_const().is_none()).collect();
     let mut from = 0;
     let ordered = variables.iter().all(|e| {
-        let found = write[from..].iter().position(|w| w == **e);
+        let found = write[from..].iter().position(|w| w == *e);
         if let Some(p) = found {
             from += p + 1;
         }
