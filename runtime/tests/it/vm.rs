@@ -22,7 +22,7 @@ fn run(module: Module, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, RunErro
 
 fn fault(error: RunError) -> VmFault {
     match error {
-        RunError::Vm(e) => e.fault,
+        RunError::Vm(e) => *e.fault,
         other => panic!("{other}"),
     }
 }
@@ -213,7 +213,7 @@ fn arguments_and_results_of_inner_calls_are_checked() {
     );
     let good = plain(vec![outer.clone(), inner(is(s(0)))]);
     let (x, y) = (ramp(&[2, 3], 1.0), ramp(&[2, 5], 2.0));
-    assert_eq!(run(good.clone(), &[x.clone(), y.clone()]).unwrap(), [y.clone()]);
+    assert_eq!(run(good.clone(), &[x.clone(), y.clone()]).unwrap()[0], y);
     let argument = run(good, &[x.clone(), ramp(&[3, 5], 1.0)]).unwrap_err();
     assert_eq!(
         argument.to_string(),
@@ -505,6 +505,32 @@ fn kernel_calls_are_timed_on_request() {
         ]
     );
     assert!(samples.iter().all(|e| e.nanoseconds < 1_000_000_000));
+}
+
+/// The VM's own time per run of the eight-instruction model, for a look.
+#[test]
+fn overhead() {
+    if std::env::var("RELAYOUT_SLOW").as_deref() != Ok("1") {
+        println!("skipped: set RELAYOUT_SLOW=1 to measure");
+        return;
+    }
+    let Some(module) = add_relu_module() else { return };
+    for threads in [1, 2] {
+        let mut session = Session::new(module.clone(), &options(threads)).unwrap();
+        for n in [1, 64] {
+            let inputs = [ramp(&[n, 4], 1.0), ramp(&[n, 4], 1.0)];
+            let mut prepared = session.prepare(None, &inputs).unwrap();
+            let runs = 20_000;
+            let best = (0..5)
+                .map(|_| {
+                    let start = std::time::Instant::now();
+                    (0..runs).for_each(|_| prepared.run().unwrap());
+                    start.elapsed().as_nanos() / runs
+                })
+                .min();
+            println!("{threads} threads, n = {n}: {best:?} ns per run of 8 instructions");
+        }
+    }
 }
 
 #[test]
