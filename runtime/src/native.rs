@@ -216,7 +216,9 @@ fn check_elf(bytes: &[u8]) -> Result<(), &'static str> {
     }
     for i in 0..usize::from(half(56)) {
         let row = table.checked_add(i * ROW).ok_or(truncated)?;
-        let (offset, size) = word(row + 8).zip(word(row.saturating_add(32))).ok_or(truncated)?;
+        let (offset, size) = word(row.saturating_add(8))
+            .zip(word(row.saturating_add(32)))
+            .ok_or(truncated)?;
         if offset
             .checked_add(size)
             .is_none_or(|end| end > bytes.len() as u64)

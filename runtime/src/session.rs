@@ -108,7 +108,7 @@ pub enum RunError {
         /// The input.
         input: String,
         /// Why.
-        mismatch: Mismatch,
+        mismatch: Box<Mismatch>,
     },
     /// The inputs match, but no guard holds.
     #[error("no guard of entry `{entry}` holds; the last was {guard}")]
@@ -566,7 +566,7 @@ fn applies(
     match_entry(function, actual, slots, &mut scratch.stack).map_err(|(i, mismatch)| RunError::Input {
         entry: entry.name.clone(),
         input: function.params[i].name.clone(),
-        mismatch,
+        mismatch: Box::new(mismatch),
     })?;
     let Some(guard) = &entry.guard else {
         return Ok(());

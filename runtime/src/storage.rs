@@ -224,7 +224,7 @@ mod tests {
     fn capacities_are_coarse_and_sufficient() {
         for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, 123_456_789]) {
             let capacity = capacity_of(bytes).unwrap();
-            assert!(capacity >= bytes && capacity % ALIGNMENT == 0);
+            assert!(capacity >= bytes && capacity.is_multiple_of(ALIGNMENT));
             assert!(
                 capacity <= bytes.max(ALIGNMENT) + (bytes / 8).max(ALIGNMENT),
                 "{bytes} {capacity}"

@@ -220,8 +220,8 @@ pub struct VmError {
     pub function: String,
     /// The instruction; none for arguments.
     pub instruction: Option<usize>,
-    /// What went wrong.
-    pub fault: VmFault,
+    /// What went wrong. Boxed: results carry errors of this type through every call.
+    pub fault: Box<VmFault>,
 }
 
 /// What an execution reads and uses.
@@ -261,13 +261,13 @@ impl Vm<'_, '_> {
             return Err(VmError {
                 function: id.to_string(),
                 instruction: None,
-                fault: VmFault::Depth,
+                fault: Box::new(VmFault::Depth),
             });
         };
         let at = |instruction, fault| VmError {
             function: function.name.clone(),
             instruction,
-            fault,
+            fault: Box::new(fault),
         };
         if depth > MAX_DEPTH {
             return Err(at(None, VmFault::Depth));
