@@ -4,7 +4,7 @@ use super::blas::{Matrix, multiply};
 use super::check::{Accepts, Reader, arity, broadcast, dim_is, rank_is, result, same_dtype, tensor};
 use super::lower::Lowering;
 use super::reference::{Checked, broadcast_strides, checked};
-use super::scalar::{compute_type, convert};
+use super::scalar::{contraction_type, convert};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
@@ -163,7 +163,7 @@ impl Operator for Matmul {
             Ok(StageBody::Contract {
                 a: access(&a, pair(m, k.clone(), transpose_a))?,
                 b: access(&b, pair(k, n, transpose_b))?,
-                epilogue: convert(Scalar::Reduced, compute_type(out.dtype), out.dtype),
+                epilogue: convert(Scalar::Reduced, contraction_type(out.dtype), out.dtype),
             })
         })?;
         l.finish()

@@ -4,6 +4,7 @@ use super::check::{Accepts, OpName, Reader, arity, attribute_error, operand_erro
 use super::lower::Lowering;
 use super::reference::checked;
 use super::scalar::{compute_type, convert, div, guarded, index_f32, index_le, index_lt, lowest};
+use super::special::maximum;
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
@@ -178,7 +179,7 @@ impl Operator for Pool2d {
                 }))
             }
             TensorData::Float(values) => call.floats(window.each(&x.shape, shape, |taps, _| {
-                taps.fold(f32::NEG_INFINITY, |m, i| m.max(values[i]))
+                taps.fold(f32::NEG_INFINITY, |m, i| maximum(m, values[i]))
             })),
             TensorData::Int(values) => call.ints(window.each(&x.shape, shape, |taps, _| {
                 taps.fold(i64::MIN, |m, i| m.max(values[i]))

@@ -91,8 +91,8 @@ impl Operator for Reduce {
                 let (identity, f): (f64, fn(f64, f64) -> f64) = match self.combiner {
                     Combiner::Sum => (0.0, |a, b| a + b),
                     Combiner::Prod => (1.0, |a, b| a * b),
-                    Combiner::Max => (f64::NEG_INFINITY, f64::max),
-                    Combiner::Min => (f64::INFINITY, f64::min),
+                    Combiner::Max => (f64::NEG_INFINITY, |a, b| if a > b || a.is_nan() { a } else { b }),
+                    Combiner::Min => (f64::INFINITY, |a, b| if a < b || a.is_nan() { a } else { b }),
                 };
                 let combined = fold(&call, &axes, &wide, identity, f);
                 call.floats(combined.into_iter().map(|v| (v / divisor) as f32).collect())
