@@ -8,3 +8,5 @@ mod evaluate;
 mod infer;
 #[path = "ops_legalise.rs"]
 mod legalise;
+#[path = "ops_programs.rs"]
+mod programs;
