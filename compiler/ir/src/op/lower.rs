@@ -144,6 +144,28 @@ impl Nest {
     }
 }
 
+/// A tensor and the axes of it that are reduced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along<'a> {
+    /// The tensor.
+    pub(super) over: &'a View,
+    /// The axes.
+    pub(super) axes: &'a [usize],
+    /// Whether the result has extent 1 in their places.
+    pub(super) keep: bool,
+}
+
+impl<'a> Along<'a> {
+    /// Axes that the result does not have.
+    pub(super) fn dropping(over: &'a View, axes: &'a [usize]) -> Self {
+        Along {
+            over,
+            axes,
+            keep: false,
+        }
+    }
+}
+
 /// A tensor program under construction.
 pub(super) struct Lowering<'a> {
     op: OpName,
@@ -234,15 +256,12 @@ impl<'a> Lowering<'a> {
         });
         Ok(())
     }
-    /// Adds a stage that combines `over` along `axes` into `target`, whose axes are the others (`keep`: with extent 1 in place of the
-    /// reduced ones). Reduce loops follow the physical order of `over`. `value` gets the nest, the index into `over` and the index into
-    /// `target`.
+    /// Adds a stage that combines a tensor along some axes into `target`, which has the others. Reduce loops follow the physical
+    /// order of the tensor. `value` gets the nest, the index into the tensor and the index into `target`.
     pub(super) fn reduce(
         &mut self,
         target: &View,
-        over: &View,
-        axes: &[usize],
-        keep: bool,
+        Along { over, axes, keep }: Along<'_>,
         combiner: Combiner,
         value: impl FnOnce(&Nest, &[SymExpr], &[SymExpr]) -> Scalar,
         epilogue: Scalar,

@@ -4,7 +4,7 @@ use super::check::{
     Accepts, OpName, Reader, arity, as_u8, attribute_error, dim_is, operand_error, rank_is, result,
     same_dtype, tensor,
 };
-use super::lower::{Lowering, Nest, View, fitting};
+use super::lower::{Along, Lowering, Nest, View, fitting};
 use super::reference::{around_axis, checked};
 use super::scalar::{add, convert, div, f32_const, index_f32, mul, sub, unary};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
@@ -103,9 +103,7 @@ impl Operator for LayerNorm {
         let value = |nest: &Nest, index: &[SymExpr], _: &[SymExpr]| x.value(index, &nest.ranges);
         l.reduce(
             &mean,
-            &x,
-            &axes,
-            false,
+            Along::dropping(&x, &axes),
             Combiner::Sum,
             value,
             div(Scalar::Reduced, count.clone()),
@@ -123,9 +121,7 @@ impl Operator for LayerNorm {
         };
         l.reduce(
             &inverse,
-            &x,
-            &axes,
-            false,
+            Along::dropping(&x, &axes),
             Combiner::Sum,
             square,
             inverse_root(count, eps),
@@ -210,7 +206,13 @@ impl Operator for RmsNorm {
             mul(v.clone(), v)
         };
         let epilogue = inverse_root(index_f32(x.dims[axis].clone()), eps);
-        l.reduce(&inverse, &x, &[axis], false, Combiner::Sum, square, epilogue)?;
+        l.reduce(
+            &inverse,
+            Along::dropping(&x, &[axis]),
+            Combiner::Sum,
+            square,
+            epilogue,
+        )?;
         let params = l.args[1..].to_vec();
         l.stage(&out, |nest, index| {
             let y = mul(

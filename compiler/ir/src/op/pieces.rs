@@ -1,7 +1,8 @@
 //! Operators that take tensors apart and put them together along axes: `concat`, `slice`, `split`, `pad`.
 
 use super::check::{
-    Accepts, Reader, arity, attribute_error, differ, dim_is, operand_error, result, same_dtype, tensor,
+    Accepts, LARGEST, Reader, arity, attribute_error, differ, dim_is, operand_error, result, same_dtype,
+    tensor,
 };
 use super::lower::Lowering;
 use super::reference::{checked, value};
@@ -155,7 +156,7 @@ impl Slice {
         }
         let mut ranges = Vec::new();
         for (i, axis) in axes.iter().enumerate() {
-            if steps[i] < 1 {
+            if !(1..=LARGEST).contains(&steps[i]) {
                 let problem = format!("expected positive steps, found {}", steps[i]);
                 return Err(attribute_error(op, "steps", problem));
             }
@@ -311,7 +312,7 @@ impl Pad {
         let reader = Reader::new(op, attrs, &["pads_begin", "pads_end", "value"])?;
         let (begin, end) = (reader.ints("pads_begin")?, reader.ints("pads_end")?);
         for (name, pads) in [("pads_begin", begin), ("pads_end", end)] {
-            if pads.iter().any(|p| *p < 0) || pads.len() != begin.len() {
+            if pads.iter().any(|p| !(0..=LARGEST).contains(p)) || pads.len() != begin.len() {
                 let problem = format!("expected {} amounts of at least 0, found {pads:?}", begin.len());
                 return Err(attribute_error(op, name, problem));
             }

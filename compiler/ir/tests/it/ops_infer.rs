@@ -43,10 +43,6 @@ fn table(calls: Vec<(&str, Vec<Annotation>, Attrs)>, expected: Expect) {
             .unwrap_or_else(|| panic!("no operator {name}"))
             .get();
         let line = match op.infer(&args.iter().collect::<Vec<_>>(), &attrs) {
-            Ok(Annotation::Tuple(items)) => {
-                let items: Vec<String> = items.iter().map(print_annotation).collect();
-                format!("{name}: ({})", items.join(", "))
-            }
             Ok(annotation) => format!("{name}: {}", print_annotation(&annotation)),
             Err(error) => format!("error: {error}"),
         };

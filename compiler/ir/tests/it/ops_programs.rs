@@ -55,7 +55,12 @@ fn blocked_convolution_with_padding() {
         (batch(&[64, 56, 56]), nchw16c.clone()),
         (dims(&[128, 64, 3, 3]), weight),
     ];
-    check("conv2d", args, nchw16c, extra, expect![[r#"
+    check(
+        "conv2d",
+        args,
+        nchw16c,
+        extra,
+        expect![[r#"
         program @conv2d(n) {
           input in0: f32[n, 4, 56, 56, 16]
           input in1: f32[8, 4, 3, 3, 16, 16]
@@ -68,7 +73,8 @@ fn blocked_convolution_with_padding() {
             out[i0, i1, i2, i3, i4] = contract(padded[i0, r0, i2*2 + r1, i3*2 + r2, r3], in1[i1, r0, r1, r2, r3, i4])
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -79,7 +85,12 @@ fn first_convolution_changes_layout() {
         (dims(&[64, 3, 7, 7]), weight),
     ];
     let extra = attrs([("strides", Attr::Ints(vec![2, 2]))]);
-    check("conv2d", args, Layout::blocked(4, 1, 16), extra, expect![[r#"
+    check(
+        "conv2d",
+        args,
+        Layout::blocked(4, 1, 16),
+        extra,
+        expect![[r#"
         program @conv2d(n) {
           input in0: f32[n, 3, 230, 230]
           input in1: f32[4, 7, 7, 3, 16]
@@ -88,7 +99,8 @@ fn first_convolution_changes_layout() {
             out[i0, i1, i2, i3, i4] = contract(in0[i0, r0, i2*2 + r1, i3*2 + r2], in1[i1, r1, r2, r0, i4])
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -171,7 +183,12 @@ fn layout_transform_into_blocks() {
     let target = Layout::blocked(4, 1, 16);
     let args = vec![(batch(&[64, 7, 7]), Layout::permuted(&[0, 2, 3, 1]))];
     let extra = attrs([("layout", Attr::Layout(target.clone()))]);
-    check("layout_transform", args, target, extra, expect![[r#"
+    check(
+        "layout_transform",
+        args,
+        target,
+        extra,
+        expect![[r#"
         program @layout_transform(n) {
           input in0: f32[n, 7, 7, 64]
           output out: f32[n, 4, 7, 7, 16]
@@ -179,7 +196,8 @@ fn layout_transform_into_blocks() {
             out[i0, i1, i2, i3, i4] = in0[i0, i2, i3, i1*16 + i4]
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
