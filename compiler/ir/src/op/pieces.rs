@@ -100,7 +100,7 @@ impl Operator for Concat {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let lowering = Lowering::new(self.name(), call, 1..=usize::MAX)?;
+        let lowering = Lowering::new(self, call)?;
         let axis = one_axis(self.name(), call.attrs, &["axis"], Some(lowering.out.dims.len()))?;
         lowering.map(|l, nest, index| {
             let mut offsets = vec![SymExpr::zero()];
@@ -224,7 +224,7 @@ impl Operator for Slice {
         Ok(value(x.rearranged(call.shape().to_vec(), 0.0, place)))
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let mut own = index.to_vec();
             for r in Self::ranges(call.attrs, Some(own.len()))? {
                 own[r.axis] = own[r.axis].clone() * SymExpr::constant(r.step) + r.begin;
@@ -369,14 +369,8 @@ impl Operator for Pad {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (begin, end, fill) = Self::attributes(call.attrs)?;
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
-            super::check::rank_is(
-                self.name(),
-                0,
-                &ShapeInfo::Rank(x.dims.len()),
-                begin.len()..=begin.len(),
-            )?;
             let mut own = index.to_vec();
             let mut guards = Vec::new();
             for (axis, at) in index.iter().enumerate() {

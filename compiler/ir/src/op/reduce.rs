@@ -109,7 +109,7 @@ impl Operator for Reduce {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name, call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let (axes, keep) = axes_and_keep(self.name, call.attrs, Some(x.dims.len()))?;
         let compute = compute_type(x.dtype);

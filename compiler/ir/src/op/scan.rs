@@ -63,7 +63,7 @@ impl Operator for Cumsum {
     }
     /// Every element sums its predecessors: quadratic in the extent, but each element is independent.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let axis = Reader::new(self.name(), call.attrs, &["axis"])?.axis("axis", Some(x.dims.len()))?;
         let compute = compute_type(x.dtype);
@@ -136,7 +136,7 @@ impl Operator for Argmax {
     }
     /// The maximum, then the least position that has it.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new("argmax", call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let (axis, keep) = self.axis(call.attrs, Some(x.dims.len()))?;
         let largest = l.statistic("largest", &x, &[axis], x.dtype)?;

@@ -67,7 +67,7 @@ impl Operator for Softmax {
     /// Three stages: the maximum and the sum of exponentials along the axis, then the result. The exponentials are computed twice
     /// rather than stored.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.op(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let axis = self.axis(call.attrs, Some(x.dims.len()))?;
         let largest = l.statistic("largest", &out, &[axis], DType::F32)?;
