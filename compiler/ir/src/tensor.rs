@@ -73,8 +73,8 @@ pub fn wrap_to(dtype: DType, value: i64) -> i64 {
     }
 }
 
-/// Converts a float to an integer type: truncated towards zero, saturating, NaN is 0; `Bool` is 1 for everything but 0.
-pub fn float_to_int(dtype: DType, value: f32) -> i64 {
+/// Converts a number to an integer type: truncated towards zero, saturating, NaN is 0; `Bool` is 1 for everything but 0.
+pub fn float_to_int(dtype: DType, value: f64) -> i64 {
     match dtype {
         DType::I32 => i64::from(value as i32),
         DType::I8 => i64::from(value as i8),
@@ -82,6 +82,13 @@ pub fn float_to_int(dtype: DType, value: f32) -> i64 {
         DType::Bool => i64::from(value != 0.0),
         _ => value as i64,
     }
+}
+
+/// The number of elements of a shape; `None` when it leaves the address space.
+pub fn element_count(shape: &[usize]) -> Option<usize> {
+    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+    // Eight bytes hold any element.
+    (count <= isize::MAX as usize / 8).then_some(count)
 }
 
 /// The row-major strides of a shape, in elements.
@@ -99,7 +106,7 @@ impl Tensor {
     /// # Errors
     /// When the number of elements is not that of the shape.
     pub fn new(shape: Vec<usize>, dtype: DType, data: TensorData) -> Result<Self, TensorError> {
-        let (expected, found) = (shape.iter().product(), data.len());
+        let (expected, found) = (element_count(&shape).unwrap_or(usize::MAX), data.len());
         if found != expected {
             return Err(TensorError::Length {
                 shape,
@@ -115,12 +122,9 @@ impl Tensor {
     /// A tensor of one value; integers beyond 2^53 are not exact here.
     pub fn full(shape: Vec<usize>, dtype: DType, value: f64) -> Self {
         let count = shape.iter().product();
-        let data = if dtype.is_float() {
-            TensorData::Float(vec![round_to(dtype, value as f32); count])
-        } else if dtype == DType::Bool {
-            TensorData::Int(vec![i64::from(value != 0.0); count])
-        } else {
-            TensorData::Int(vec![wrap_to(dtype, value as i64); count])
+        let data = match dtype.is_float() {
+            true => TensorData::Float(vec![round_to(dtype, value as f32); count]),
+            false => TensorData::Int(vec![float_to_int(dtype, value); count]),
         };
         Tensor { shape, dtype, data }
     }
@@ -176,7 +180,7 @@ impl Tensor {
         let dtype = self.dtype;
         let data = match &self.data {
             TensorData::Float(v) => TensorData::Float(pick(v, &shape, round_to(dtype, fill as f32), place)),
-            TensorData::Int(v) => TensorData::Int(pick(v, &shape, wrap_to(dtype, fill as i64), place)),
+            TensorData::Int(v) => TensorData::Int(pick(v, &shape, float_to_int(dtype, fill), place)),
         };
         Tensor { shape, dtype, data }
     }
@@ -199,7 +203,7 @@ impl Tensor {
     /// When the number of bytes is not that of the shape.
     pub fn from_bytes(shape: Vec<usize>, dtype: DType, bytes: &[u8]) -> Result<Self, TensorError> {
         let width = dtype.bytes();
-        let expected = shape.iter().product::<usize>() * width;
+        let expected = element_count(&shape).map_or(usize::MAX, |count| count * width);
         if bytes.len() != expected {
             return Err(TensorError::Length {
                 shape,
@@ -280,7 +284,7 @@ impl TensorData {
                 TensorData::Float(v.into_iter().map(|x| round_to(dtype, x)).collect())
             }
             (TensorData::Float(v), false) => {
-                TensorData::Int(v.into_iter().map(|x| float_to_int(dtype, x)).collect())
+                TensorData::Int(v.into_iter().map(|x| float_to_int(dtype, f64::from(x))).collect())
             }
             (TensorData::Int(v), true) => {
                 TensorData::Float(v.into_iter().map(|x| round_to(dtype, x as f32)).collect())

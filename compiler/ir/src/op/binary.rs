@@ -279,7 +279,7 @@ impl Operator for Binary {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name, call, 2..=2)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let operand = |i: usize| {
                 let view = &l.args[i];
                 let own = view.broadcast_index(self.name, index, &l.out.dims)?;

@@ -137,10 +137,7 @@ impl Operator for Conv2d {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let window = window(call.attrs)?;
-        let mut l = Lowering::new(NAME, call, 2..=2)?;
-        for (i, view) in l.args.iter().chain([&l.out]).enumerate() {
-            rank_is(NAME, i, &ShapeInfo::Rank(view.dims.len()), 4..=4)?;
-        }
+        let mut l = Lowering::new(self, call)?;
         let x = pad_input(&mut l, window.pads)?;
         contract(&mut l, &x, window)?;
         l.finish()

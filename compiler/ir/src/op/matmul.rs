@@ -130,11 +130,8 @@ impl Operator for Matmul {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (transpose_a, transpose_b) = flags(call.attrs)?;
-        let mut l = Lowering::new(NAME, call, 2..=2)?;
+        let mut l = Lowering::new(self, call)?;
         let (a, b, out) = (l.args[0].clone(), l.args[1].clone(), l.out.clone());
-        for (i, view) in [&a, &b, &out].into_iter().enumerate() {
-            rank_is(NAME, i, &ShapeInfo::Rank(view.dims.len()), 2..=usize::MAX)?;
-        }
         let k_axis_a = a.dims.len() - 1 - usize::from(transpose_a);
         let k_axis_b = b.dims.len() - 2 + usize::from(transpose_b);
         l.stage(&out, |nest, index| {

@@ -188,11 +188,8 @@ impl Operator for Pool2d {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let window = self.window(call.attrs)?;
-        let mut l = Lowering::new(self.op(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
-        for (i, view) in [&x, &out].into_iter().enumerate() {
-            rank_is(self.op(), i, &ShapeInfo::Rank(view.dims.len()), 4..=4)?;
-        }
         let compute = compute_type(x.dtype);
         l.stage(&out, |nest, index| {
             let mut place = index.to_vec();

@@ -272,7 +272,7 @@ impl Operator for Unary {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let params = self.params(call.attrs)?;
-        Lowering::new(self.name, call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
             let compute = compute_type(x.dtype);
             let index = x.broadcast_index(self.name, index, &l.out.dims)?;
