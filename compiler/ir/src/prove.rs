@@ -76,7 +76,7 @@ impl Interval {
         for _ in 0..power {
             out = out.mul(self);
         }
-        if power % 2 == 0 {
+        if power.is_multiple_of(2) {
             out.low = Some(out.low.map_or(0, |l| l.max(0)));
         }
         out
@@ -312,10 +312,10 @@ impl Prover {
             return whole;
         }
         // ⌊⌊x / a⌋ / d⌋ = ⌊x / (a·d)⌋ for positive a, d.
-        if let Some(Atom::FloorDiv(inner, a)) = e.as_single_atom() {
-            if let Some(product) = a.checked_mul(d) {
-                return self.quotient(inner, product);
-            }
+        if let Some(Atom::FloorDiv(inner, a)) = e.as_single_atom()
+            && let Some(product) = a.checked_mul(d)
+        {
+            return self.quotient(inner, product);
         }
         // Common factors of the coefficients and the divisor cancel.
         let g = e.terms().fold(d, |g, (_, c)| gcd(g, c));
@@ -331,10 +331,10 @@ impl Prover {
             return rest;
         }
         // (x mod a) mod d = x mod d where d divides a.
-        if let Some(Atom::Mod(inner, a)) = e.as_single_atom() {
-            if a % d == 0 {
-                return self.remainder(inner, d);
-            }
+        if let Some(Atom::Mod(inner, a)) = e.as_single_atom()
+            && a % d == 0
+        {
+            return self.remainder(inner, d);
         }
         e.modulo(d)
     }
@@ -351,6 +351,7 @@ impl Prover {
             (None, (Some(low), _)) if low > 0 => Proof::Different,
             (None, (_, Some(high))) if high < 0 => Proof::Different,
             (None, (Some(0), Some(0))) => Proof::Equal,
+            _ if without_modulo(&difference) == SymExpr::zero() => Proof::Equal,
             _ if self.differs_modulo(&difference) => Proof::Different,
             _ => Proof::Unknown,
         }
@@ -425,6 +426,29 @@ impl Prover {
             Atom::Min(a, b) | Atom::Max(a, b) => gcd(content(a), content(b)),
         }
     }
+}
+
+/// The same value with every e mod d written as e − d·⌊e / d⌋, so that both cancel against each other.
+fn without_modulo(e: &SymExpr) -> SymExpr {
+    e.terms().fold(SymExpr::zero(), |sum, (monomial, c)| {
+        let product = monomial
+            .factors()
+            .iter()
+            .fold(SymExpr::constant(c), |p, (atom, power)| {
+                let value = match atom {
+                    Atom::Var(v) => SymExpr::var(v),
+                    Atom::FloorDiv(e, d) => without_modulo(e).floor_div(*d),
+                    Atom::Mod(e, d) => {
+                        let e = without_modulo(e);
+                        e.clone() - e.floor_div(*d) * SymExpr::constant(*d)
+                    }
+                    Atom::Min(a, b) => without_modulo(a).minimum(&without_modulo(b)),
+                    Atom::Max(a, b) => without_modulo(a).maximum(&without_modulo(b)),
+                };
+                (0..*power).fold(p, |p, _| p * value.clone())
+            });
+        sum + product
+    })
 }
 
 /// Greatest common divisor of the magnitudes; gcd(0, b) = |b|. `i64::MIN` counts as 2^62, which divides it.

@@ -1,7 +1,6 @@
 //! Concrete tensors of the reference interpreters: logical row-major values, no layout.
 
 use crate::annotation::DType;
-use crate::layout::Layout;
 use half::{bf16, f16};
 
 /// Elements of one type. 16-bit floats are held as `f32` values already rounded to their type.
@@ -52,16 +51,6 @@ pub enum TensorError {
         /// How many there are.
         found: usize,
     },
-    /// A layout that does not fit the shape.
-    #[error("layout {layout} does not fit shape {shape:?}: {problem}")]
-    Layout {
-        /// The layout.
-        layout: Layout,
-        /// The logical shape.
-        shape: Vec<usize>,
-        /// What does not fit.
-        problem: &'static str,
-    },
 }
 
 /// Rounds a value to a floating-point type; other types leave it.
@@ -84,8 +73,8 @@ pub fn wrap_to(dtype: DType, value: i64) -> i64 {
     }
 }
 
-/// Converts a float to an integer type: truncated towards zero, saturating, NaN is 0; `Bool` is 1 for everything but 0.
-pub fn float_to_int(dtype: DType, value: f32) -> i64 {
+/// Converts a number to an integer type: truncated towards zero, saturating, NaN is 0; `Bool` is 1 for everything but 0.
+pub fn float_to_int(dtype: DType, value: f64) -> i64 {
     match dtype {
         DType::I32 => i64::from(value as i32),
         DType::I8 => i64::from(value as i8),
@@ -93,6 +82,13 @@ pub fn float_to_int(dtype: DType, value: f32) -> i64 {
         DType::Bool => i64::from(value != 0.0),
         _ => value as i64,
     }
+}
+
+/// The number of elements of a shape; `None` when it leaves the address space.
+pub fn element_count(shape: &[usize]) -> Option<usize> {
+    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+    // Eight bytes hold any element.
+    (count <= isize::MAX as usize / 8).then_some(count)
 }
 
 /// The row-major strides of a shape, in elements.
@@ -110,7 +106,7 @@ impl Tensor {
     /// # Errors
     /// When the number of elements is not that of the shape.
     pub fn new(shape: Vec<usize>, dtype: DType, data: TensorData) -> Result<Self, TensorError> {
-        let (expected, found) = (shape.iter().product(), data.len());
+        let (expected, found) = (element_count(&shape).unwrap_or(usize::MAX), data.len());
         if found != expected {
             return Err(TensorError::Length {
                 shape,
@@ -126,12 +122,9 @@ impl Tensor {
     /// A tensor of one value; integers beyond 2^53 are not exact here.
     pub fn full(shape: Vec<usize>, dtype: DType, value: f64) -> Self {
         let count = shape.iter().product();
-        let data = if dtype.is_float() {
-            TensorData::Float(vec![round_to(dtype, value as f32); count])
-        } else if dtype == DType::Bool {
-            TensorData::Int(vec![i64::from(value != 0.0); count])
-        } else {
-            TensorData::Int(vec![wrap_to(dtype, value as i64); count])
+        let data = match dtype.is_float() {
+            true => TensorData::Float(vec![round_to(dtype, value as f32); count]),
+            false => TensorData::Int(vec![float_to_int(dtype, value); count]),
         };
         Tensor { shape, dtype, data }
     }
@@ -187,42 +180,9 @@ impl Tensor {
         let dtype = self.dtype;
         let data = match &self.data {
             TensorData::Float(v) => TensorData::Float(pick(v, &shape, round_to(dtype, fill as f32), place)),
-            TensorData::Int(v) => TensorData::Int(pick(v, &shape, wrap_to(dtype, fill as i64), place)),
+            TensorData::Int(v) => TensorData::Int(pick(v, &shape, float_to_int(dtype, fill), place)),
         };
         Tensor { shape, dtype, data }
-    }
-    /// The physical tensor that holds this one in a layout, row-major over the physical shape; padding lanes are zero.
-    ///
-    /// # Errors
-    /// When the ranks differ.
-    pub fn pack(&self, layout: &Layout) -> Result<Tensor, TensorError> {
-        let shape = physical_extents(layout, &self.shape)?;
-        let own = strides(&self.shape);
-        Ok(self.rearranged(shape, 0.0, |physical| {
-            let logical = logical_place(layout, physical);
-            let inside = logical.iter().zip(&self.shape).all(|(i, d)| i < d);
-            inside.then(|| logical.iter().zip(&own).map(|(i, s)| i * s).sum())
-        }))
-    }
-    /// The logical tensor of shape `logical` that this physical one holds in a layout.
-    ///
-    /// # Errors
-    /// When the ranks differ or this is not the physical shape.
-    pub fn unpack(&self, layout: &Layout, logical: &[usize]) -> Result<Tensor, TensorError> {
-        if physical_extents(layout, logical)? != self.shape {
-            return Err(TensorError::Layout {
-                layout: layout.clone(),
-                shape: logical.to_vec(),
-                problem: "the physical tensor has another shape",
-            });
-        }
-        let own = strides(&self.shape);
-        let places = self.rearranged(logical.to_vec(), 0.0, |index| {
-            let mut rest = index.to_vec();
-            let pieces = layout.splits().iter().zip(&own).rev();
-            Some(pieces.map(|(s, stride)| stride * take_piece(&mut rest, s)).sum())
-        });
-        Ok(places)
     }
     /// Little-endian elements, as constants and files hold them.
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -243,7 +203,7 @@ impl Tensor {
     /// When the number of bytes is not that of the shape.
     pub fn from_bytes(shape: Vec<usize>, dtype: DType, bytes: &[u8]) -> Result<Self, TensorError> {
         let width = dtype.bytes();
-        let expected = shape.iter().product::<usize>() * width;
+        let expected = element_count(&shape).map_or(usize::MAX, |count| count * width);
         if bytes.len() != expected {
             return Err(TensorError::Length {
                 shape,
@@ -288,46 +248,6 @@ fn float_of(dtype: DType, word: &[u8]) -> f32 {
     }
 }
 
-fn physical_extents(layout: &Layout, shape: &[usize]) -> Result<Vec<usize>, TensorError> {
-    if layout.rank() != shape.len() {
-        return Err(TensorError::Layout {
-            layout: layout.clone(),
-            shape: shape.to_vec(),
-            problem: "the ranks differ",
-        });
-    }
-    let extent = |s: &crate::layout::Split| match s.factor {
-        Some(f) => f as usize,
-        None => shape[usize::from(s.axis)].div_ceil(layout.block_of(s.axis) as usize),
-    };
-    Ok(layout.splits().iter().map(extent).collect())
-}
-
-/// The logical index of a physical one.
-fn logical_place(layout: &Layout, physical: &[usize]) -> Vec<usize> {
-    let mut logical = vec![0; layout.rank()];
-    let mut scale = vec![1; layout.rank()];
-    for (s, index) in layout.splits().iter().zip(physical).rev() {
-        let axis = usize::from(s.axis);
-        logical[axis] += index * scale[axis];
-        scale[axis] *= s.factor.unwrap_or(1) as usize;
-    }
-    logical
-}
-
-/// The physical index of one piece, pieces being taken innermost first; what is left of the axis stays in `rest`.
-fn take_piece(rest: &mut [usize], piece: &crate::layout::Split) -> usize {
-    let left = &mut rest[usize::from(piece.axis)];
-    match piece.factor {
-        None => *left,
-        Some(f) => {
-            let lane = *left % f as usize;
-            *left /= f as usize;
-            lane
-        }
-    }
-}
-
 /// Calls `visit` with every index of a shape in row-major order.
 pub fn for_each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
     if shape.contains(&0) {
@@ -364,7 +284,7 @@ impl TensorData {
                 TensorData::Float(v.into_iter().map(|x| round_to(dtype, x)).collect())
             }
             (TensorData::Float(v), false) => {
-                TensorData::Int(v.into_iter().map(|x| float_to_int(dtype, x)).collect())
+                TensorData::Int(v.into_iter().map(|x| float_to_int(dtype, f64::from(x))).collect())
             }
             (TensorData::Int(v), true) => {
                 TensorData::Float(v.into_iter().map(|x| round_to(dtype, x as f32)).collect())
@@ -380,38 +300,6 @@ impl TensorData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Split;
-
-    fn counting(shape: Vec<usize>) -> Tensor {
-        let n = shape.iter().product::<usize>() as i64;
-        Tensor::new(shape, DType::I64, TensorData::Int((0..n).collect())).unwrap()
-    }
-
-    #[test]
-    fn packing_is_undone_by_unpacking() {
-        let piece = |axis, factor| Split { axis, factor };
-        let twice = vec![
-            piece(1, None),
-            piece(0, None),
-            piece(1, Some(2)),
-            piece(1, Some(3)),
-        ];
-        let layouts = [
-            Layout::permuted(&[1, 0]),
-            Layout::blocked(2, 1, 4),
-            Layout::blocked(2, 0, 2),
-            Layout::new(2, twice).unwrap(),
-        ];
-        let t = counting(vec![3, 7]);
-        for layout in layouts {
-            let packed = t.pack(&layout).unwrap();
-            assert_eq!(packed.unpack(&layout, &[3, 7]).unwrap(), t, "{layout}");
-        }
-        let nchw2c = counting(vec![1, 4, 2]).pack(&Layout::blocked(3, 1, 2)).unwrap();
-        assert_eq!(nchw2c.shape, [1, 2, 2, 2]);
-        assert_eq!(nchw2c.ints().unwrap(), [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert!(t.pack(&Layout::row_major(3)).is_err());
-    }
 
     #[test]
     fn bytes_are_little_endian_and_come_back() {

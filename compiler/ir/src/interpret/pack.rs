@@ -36,7 +36,7 @@ pub(super) fn physical_extents(logical: &[usize], layout: &Layout) -> Vec<usize>
 /// # Errors
 /// When the layout is of another rank or the tensor is malformed.
 pub fn pack(tensor: &Tensor, layout: &Layout) -> Result<Tensor, InterpretError> {
-    pack_with(tensor, layout, f32::NAN, 85)
+    pack_over(tensor, layout, f32::NAN, 85)
 }
 
 /// As [`pack`] with zeros in the padding lanes, for configurations that ask for them.
@@ -44,10 +44,11 @@ pub fn pack(tensor: &Tensor, layout: &Layout) -> Result<Tensor, InterpretError> 
 /// # Errors
 /// As [`pack`].
 pub fn pack_zero_padded(tensor: &Tensor, layout: &Layout) -> Result<Tensor, InterpretError> {
-    pack_with(tensor, layout, 0.0, 0)
+    pack_over(tensor, layout, 0.0, 0)
 }
 
-fn pack_with(tensor: &Tensor, layout: &Layout, float: f32, int: i64) -> Result<Tensor, InterpretError> {
+/// Packs over memory that holds one value everywhere.
+fn pack_over(tensor: &Tensor, layout: &Layout, float: f32, int: i64) -> Result<Tensor, InterpretError> {
     let place = || format!("packing into layout {layout}");
     check_rank(tensor.shape.len(), layout, &place)?;
     check_well_formed(tensor, &place)?;

@@ -62,7 +62,7 @@ impl Operator for Permute {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let perm = Self::perm(call.attrs)?;
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let mut own = vec![SymExpr::zero(); perm.len()];
             perm.iter().zip(index).for_each(|(p, i)| own[*p] = i.clone());
             Ok(l.args[0].load(&own, &nest.ranges))
@@ -113,7 +113,7 @@ impl Operator for ExpandDims {
     }
 
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let lowering = Lowering::new(self.name(), call, 1..=1)?;
+        let lowering = Lowering::new(self, call)?;
         let axes = axes_of(self.name(), call.attrs, Some(lowering.out.dims.len()))?;
         lowering.map(|l, nest, index| {
             let kept = index.iter().enumerate().filter(|(i, _)| !axes.contains(i));
@@ -152,7 +152,7 @@ impl Operator for Squeeze {
     }
 
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let lowering = Lowering::new(self.name(), call, 1..=1)?;
+        let lowering = Lowering::new(self, call)?;
         let rank = lowering.args[0].dims.len();
         let axes = axes_of(self.name(), call.attrs, Some(rank))?;
         lowering.map(|l, nest, index| {
@@ -202,7 +202,7 @@ impl Operator for BroadcastTo {
         Ok(value(call.args[0].rearranged(call.shape().to_vec(), 0.0, place)))
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let own = l.args[0].broadcast_index(self.name(), index, &l.out.dims)?;
             Ok(l.args[0].load(&own, &nest.ranges))
         })

@@ -5,6 +5,7 @@ use super::check::{Accepts, OpName, Reader, arity, broadcast, result, same_dtype
 use super::lower::Lowering;
 use super::reference::{checked, zip_broadcast};
 use super::scalar::{add, binary, compute_type, convert, mul, select, sub, unary};
+use super::special::{maximum, minimum};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, DType};
 use crate::graph::Attrs;
@@ -98,14 +99,14 @@ static BINARY: &[Binary] = &[
     arithmetic(
         "minimum",
         Accepts::Number,
-        f32::min,
+        minimum,
         |a, b| a.min(b),
         |a, b, _| binary(BinaryOp::Min, a, b),
     ),
     arithmetic(
         "maximum",
         Accepts::Number,
-        f32::max,
+        maximum,
         |a, b| a.max(b),
         |a, b, _| binary(BinaryOp::Max, a, b),
     ),
@@ -278,7 +279,7 @@ impl Operator for Binary {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name, call, 2..=2)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let operand = |i: usize| {
                 let view = &l.args[i];
                 let own = view.broadcast_index(self.name, index, &l.out.dims)?;

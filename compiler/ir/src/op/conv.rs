@@ -6,7 +6,7 @@ use super::check::{
 };
 use super::lower::{Lowering, View, fitting};
 use super::reference::{Checked, checked};
-use super::scalar::{compute_type, convert, guarded, index_le, index_lt};
+use super::scalar::{contraction_type, convert, guarded, index_le, index_lt};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
@@ -137,10 +137,7 @@ impl Operator for Conv2d {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let window = window(call.attrs)?;
-        let mut l = Lowering::new(NAME, call, 2..=2)?;
-        for (i, view) in l.args.iter().chain([&l.out]).enumerate() {
-            rank_is(NAME, i, &ShapeInfo::Rank(view.dims.len()), 4..=4)?;
-        }
+        let mut l = Lowering::new(self, call)?;
         let x = pad_input(&mut l, window.pads)?;
         contract(&mut l, &x, window)?;
         l.finish()
@@ -235,7 +232,7 @@ fn contract(l: &mut Lowering<'_>, x: &View, window: Window) -> Result<(), OpErro
         Ok(StageBody::Contract {
             a: x.access(&in_x, &nest.ranges),
             b: weight.access(&[index[1].clone(), channel, kh, kw], &nest.ranges),
-            epilogue: convert(Scalar::Reduced, compute_type(out.dtype), out.dtype),
+            epilogue: convert(Scalar::Reduced, contraction_type(out.dtype), out.dtype),
         })
     })
 }

@@ -61,7 +61,7 @@ impl Operator for Arange {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (_, start, _) = Self::attributes(call.attrs)?;
-        Lowering::new(self.name(), call, 0..=0)?.map(|l, _, index| {
+        Lowering::new(self, call)?.map(|l, _, index| {
             let sum = index
                 .iter()
                 .fold(SymExpr::constant(start), |acc, i| acc + i.clone());
@@ -110,7 +110,7 @@ impl Operator for Full {
         } else {
             fill
         };
-        Lowering::new(self.name(), call, 0..=0)?.map(|_, _, _| Ok(Scalar::Const(fill, dtype)))
+        Lowering::new(self, call)?.map(|_, _, _| Ok(Scalar::Const(fill, dtype)))
     }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::Elementwise
@@ -157,7 +157,7 @@ impl Operator for TrilMask {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let [.., offset] = Self::attributes(call.attrs)?;
-        Lowering::new(self.name(), call, 0..=0)?.map(|_, _, index| match index {
+        Lowering::new(self, call)?.map(|_, _, index| match index {
             [i, j] => Ok(index_le(j.clone(), i.clone() + offset.clone())),
             _ => Err(super::check::unsupported(self.name(), "the result has rank 2")),
         })

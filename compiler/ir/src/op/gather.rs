@@ -75,7 +75,7 @@ impl Operator for Take {
         Ok(value(data.rearranged(call.shape().to_vec(), 0.0, place)))
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let lowering = Lowering::new(self.name(), call, 2..=2)?;
+        let lowering = Lowering::new(self, call)?;
         let axis = Self::axis(call.attrs, Some(lowering.args[0].dims.len()))?;
         lowering.map(|l, nest, index| {
             let (data, indices) = (&l.args[0], &l.args[1]);
@@ -134,8 +134,7 @@ impl Operator for Resize2d {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let scales = Self::scales(call.attrs)?;
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
-            rank_is(self.name(), 0, &ShapeInfo::Rank(index.len()), 4..=4)?;
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let mut own = index.to_vec();
             for (axis, scale) in scales.iter().enumerate() {
                 own[axis + 2] = own[axis + 2].floor_div(*scale);

@@ -1,11 +1,11 @@
 //! Construction of tensor programs over physical buffers: loop nests follow the physical order of the buffer that is written, and
 //! layouts become index maps, simplified under the ranges of the loops.
 
-use super::check::{OpName, unsupported};
+use super::check::{OpName, differ, unsupported};
 use super::scalar::{compute_type, convert};
 use super::simplify::{Ranges, simplify};
-use super::{LegaliseCall, OpError};
-use crate::annotation::{DType, TensorInfo};
+use super::{LegaliseCall, OpError, Operator};
+use crate::annotation::{Annotation, DType, TensorInfo};
 use crate::index::Arena;
 use crate::layout::{Layout, Split};
 use crate::program::{
@@ -144,6 +144,28 @@ impl Nest {
     }
 }
 
+/// A tensor and the axes of it that are reduced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along<'a> {
+    /// The tensor.
+    pub(super) over: &'a View,
+    /// The axes.
+    pub(super) axes: &'a [usize],
+    /// Whether the result has extent 1 in their places.
+    pub(super) keep: bool,
+}
+
+impl<'a> Along<'a> {
+    /// Axes that the result does not have.
+    pub(super) fn dropping(over: &'a View, axes: &'a [usize]) -> Self {
+        Along {
+            over,
+            axes,
+            keep: false,
+        }
+    }
+}
+
 /// A tensor program under construction.
 pub(super) struct Lowering<'a> {
     op: OpName,
@@ -157,13 +179,12 @@ pub(super) struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Declares the buffers of a call. `operands` is the number of operands that the operator takes, as (least, most).
-    pub(super) fn new(
-        op: OpName,
-        call: &'a LegaliseCall<'a>,
-        operands: std::ops::RangeInclusive<usize>,
-    ) -> Result<Self, OpError> {
-        super::check::arity(op, call.args.len(), operands)?;
+    /// Declares the buffers of a call, which the operator's own deduction must accept: ranks, extents and types then fit together.
+    pub(super) fn new(operator: &dyn Operator, call: &'a LegaliseCall<'a>) -> Result<Self, OpError> {
+        let op = operator.name();
+        let annotations: Vec<Annotation> = call.args.iter().cloned().map(Annotation::Tensor).collect();
+        let inferred = operator.infer(&annotations.iter().collect::<Vec<_>>(), call.attrs)?;
+        check_result(op, &inferred, &call.out)?;
         let mut buffers = Arena::new();
         let mut declare = |info: &TensorInfo, name: String, role| {
             let (Some(dims), Some(dtype), Some(layout)) = (info.dims(), info.dtype, info.layout_or_abi())
@@ -234,15 +255,12 @@ impl<'a> Lowering<'a> {
         });
         Ok(())
     }
-    /// Adds a stage that combines `over` along `axes` into `target`, whose axes are the others (`keep`: with extent 1 in place of the
-    /// reduced ones). Reduce loops follow the physical order of `over`. `value` gets the nest, the index into `over` and the index into
-    /// `target`.
+    /// Adds a stage that combines a tensor along some axes into `target`, which has the others. Reduce loops follow the physical
+    /// order of the tensor. `value` gets the nest, the index into the tensor and the index into `target`.
     pub(super) fn reduce(
         &mut self,
         target: &View,
-        over: &View,
-        axes: &[usize],
-        keep: bool,
+        Along { over, axes, keep }: Along<'_>,
         combiner: Combiner,
         value: impl FnOnce(&Nest, &[SymExpr], &[SymExpr]) -> Scalar,
         epilogue: Scalar,
@@ -355,6 +373,26 @@ impl<'a> Lowering<'a> {
             kind: None,
         })
     }
+}
+
+/// Refuses a result that is not what deduction says of the call, as far as it says it.
+fn check_result(op: OpName, inferred: &Annotation, out: &TensorInfo) -> Result<(), OpError> {
+    let fits = inferred.as_tensor().is_some_and(|t| {
+        let same =
+            |a: &[SymExpr], b: &[SymExpr]| a.len() == b.len() && !a.iter().zip(b).any(|(x, y)| differ(x, y));
+        let dims = match (t.dims(), out.dims()) {
+            (Some(a), Some(b)) => same(a, b),
+            _ => t.shape.rank() == out.shape.rank(),
+        };
+        dims && (t.dtype == out.dtype)
+    });
+    if fits {
+        return Ok(());
+    }
+    Err(unsupported(
+        op,
+        format!("the result is {out:?} where deduction gives {inferred:?}"),
+    ))
 }
 
 fn add_buffer(

@@ -4,7 +4,7 @@ use super::blas::{Matrix, multiply};
 use super::check::{Accepts, Reader, arity, broadcast, dim_is, rank_is, result, same_dtype, tensor};
 use super::lower::Lowering;
 use super::reference::{Checked, broadcast_strides, checked};
-use super::scalar::{compute_type, convert};
+use super::scalar::{contraction_type, convert};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
@@ -130,11 +130,8 @@ impl Operator for Matmul {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (transpose_a, transpose_b) = flags(call.attrs)?;
-        let mut l = Lowering::new(NAME, call, 2..=2)?;
+        let mut l = Lowering::new(self, call)?;
         let (a, b, out) = (l.args[0].clone(), l.args[1].clone(), l.out.clone());
-        for (i, view) in [&a, &b, &out].into_iter().enumerate() {
-            rank_is(NAME, i, &ShapeInfo::Rank(view.dims.len()), 2..=usize::MAX)?;
-        }
         let k_axis_a = a.dims.len() - 1 - usize::from(transpose_a);
         let k_axis_b = b.dims.len() - 2 + usize::from(transpose_b);
         l.stage(&out, |nest, index| {
@@ -163,7 +160,7 @@ impl Operator for Matmul {
             Ok(StageBody::Contract {
                 a: access(&a, pair(m, k.clone(), transpose_a))?,
                 b: access(&b, pair(k, n, transpose_b))?,
-                epilogue: convert(Scalar::Reduced, compute_type(out.dtype), out.dtype),
+                epilogue: convert(Scalar::Reduced, contraction_type(out.dtype), out.dtype),
             })
         })?;
         l.finish()

@@ -4,7 +4,7 @@ use super::check::{
     Accepts, OpName, Reader, arity, as_u8, attribute_error, dim_is, operand_error, rank_is, result,
     same_dtype, tensor,
 };
-use super::lower::{Lowering, Nest, View, fitting};
+use super::lower::{Along, Lowering, Nest, View, fitting};
 use super::reference::{around_axis, checked};
 use super::scalar::{add, convert, div, f32_const, index_f32, mul, sub, unary};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
@@ -94,7 +94,7 @@ impl Operator for LayerNorm {
     }
     /// Three stages: the mean, the reciprocal deviation, the result.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name(), call, 1..=3)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let (axis, eps) = Self::attributes(call.attrs, Some(x.dims.len()))?;
         let axes: Vec<usize> = (axis..x.dims.len()).collect();
@@ -103,9 +103,7 @@ impl Operator for LayerNorm {
         let value = |nest: &Nest, index: &[SymExpr], _: &[SymExpr]| x.value(index, &nest.ranges);
         l.reduce(
             &mean,
-            &x,
-            &axes,
-            false,
+            Along::dropping(&x, &axes),
             Combiner::Sum,
             value,
             div(Scalar::Reduced, count.clone()),
@@ -123,9 +121,7 @@ impl Operator for LayerNorm {
         };
         l.reduce(
             &inverse,
-            &x,
-            &axes,
-            false,
+            Along::dropping(&x, &axes),
             Combiner::Sum,
             square,
             inverse_root(count, eps),
@@ -194,15 +190,9 @@ impl Operator for RmsNorm {
     }
     /// Two stages: the reciprocal root mean square, the result.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name(), call, 2..=2)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let eps = Self::eps(call.attrs)?;
-        rank_is(
-            self.name(),
-            0,
-            &crate::annotation::ShapeInfo::Rank(x.dims.len()),
-            1..=usize::MAX,
-        )?;
         let axis = x.dims.len() - 1;
         let inverse = l.statistic("inverse_root", &out, &[axis], DType::F32)?;
         let square = |nest: &Nest, index: &[SymExpr], _: &[SymExpr]| {
@@ -210,7 +200,13 @@ impl Operator for RmsNorm {
             mul(v.clone(), v)
         };
         let epilogue = inverse_root(index_f32(x.dims[axis].clone()), eps);
-        l.reduce(&inverse, &x, &[axis], false, Combiner::Sum, square, epilogue)?;
+        l.reduce(
+            &inverse,
+            Along::dropping(&x, &[axis]),
+            Combiner::Sum,
+            square,
+            epilogue,
+        )?;
         let params = l.args[1..].to_vec();
         l.stage(&out, |nest, index| {
             let y = mul(
@@ -278,13 +274,7 @@ impl Operator for BatchNorm {
     /// One stage; the per-channel factors are computed in place, so that the program stays elementwise.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let eps = Self::eps(call.attrs)?;
-        Lowering::new(self.name(), call, 5..=5)?.map(|l, nest, index| {
-            rank_is(
-                self.name(),
-                0,
-                &crate::annotation::ShapeInfo::Rank(index.len()),
-                2..=usize::MAX,
-            )?;
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let param = |i: usize| l.args[i].value(&index[1..2], &nest.ranges);
             let deviation = add(param(4), f32_const(eps));
             let factor = mul(param(1), unary(UnaryOp::Rsqrt, deviation));
@@ -361,14 +351,8 @@ impl Operator for GroupNorm {
     /// Three stages as in layer normalisation, with statistics per image and group.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (groups, eps) = Self::attributes(call.attrs)?;
-        let mut l = Lowering::new(self.name(), call, 3..=3)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
-        rank_is(
-            self.name(),
-            0,
-            &crate::annotation::ShapeInfo::Rank(x.dims.len()),
-            2..=usize::MAX,
-        )?;
         let per_group = match x.dims[1].as_const() {
             Some(c) if c % groups == 0 => c / groups,
             _ => {

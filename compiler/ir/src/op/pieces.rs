@@ -1,7 +1,8 @@
 //! Operators that take tensors apart and put them together along axes: `concat`, `slice`, `split`, `pad`.
 
 use super::check::{
-    Accepts, Reader, arity, attribute_error, differ, dim_is, operand_error, result, same_dtype, tensor,
+    Accepts, LARGEST, Reader, arity, attribute_error, differ, dim_is, operand_error, result, same_dtype,
+    tensor,
 };
 use super::lower::Lowering;
 use super::reference::{checked, value};
@@ -99,7 +100,7 @@ impl Operator for Concat {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let lowering = Lowering::new(self.name(), call, 1..=usize::MAX)?;
+        let lowering = Lowering::new(self, call)?;
         let axis = one_axis(self.name(), call.attrs, &["axis"], Some(lowering.out.dims.len()))?;
         lowering.map(|l, nest, index| {
             let mut offsets = vec![SymExpr::zero()];
@@ -155,7 +156,7 @@ impl Slice {
         }
         let mut ranges = Vec::new();
         for (i, axis) in axes.iter().enumerate() {
-            if steps[i] < 1 {
+            if !(1..=LARGEST).contains(&steps[i]) {
                 let problem = format!("expected positive steps, found {}", steps[i]);
                 return Err(attribute_error(op, "steps", problem));
             }
@@ -223,7 +224,7 @@ impl Operator for Slice {
         Ok(value(x.rearranged(call.shape().to_vec(), 0.0, place)))
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let mut own = index.to_vec();
             for r in Self::ranges(call.attrs, Some(own.len()))? {
                 own[r.axis] = own[r.axis].clone() * SymExpr::constant(r.step) + r.begin;
@@ -311,7 +312,7 @@ impl Pad {
         let reader = Reader::new(op, attrs, &["pads_begin", "pads_end", "value"])?;
         let (begin, end) = (reader.ints("pads_begin")?, reader.ints("pads_end")?);
         for (name, pads) in [("pads_begin", begin), ("pads_end", end)] {
-            if pads.iter().any(|p| *p < 0) || pads.len() != begin.len() {
+            if pads.iter().any(|p| !(0..=LARGEST).contains(p)) || pads.len() != begin.len() {
                 let problem = format!("expected {} amounts of at least 0, found {pads:?}", begin.len());
                 return Err(attribute_error(op, name, problem));
             }
@@ -368,14 +369,8 @@ impl Operator for Pad {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let (begin, end, fill) = Self::attributes(call.attrs)?;
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
-            super::check::rank_is(
-                self.name(),
-                0,
-                &ShapeInfo::Rank(x.dims.len()),
-                begin.len()..=begin.len(),
-            )?;
             let mut own = index.to_vec();
             let mut guards = Vec::new();
             for (axis, at) in index.iter().enumerate() {

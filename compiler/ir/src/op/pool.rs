@@ -4,6 +4,7 @@ use super::check::{Accepts, OpName, Reader, arity, attribute_error, operand_erro
 use super::lower::Lowering;
 use super::reference::checked;
 use super::scalar::{compute_type, convert, div, guarded, index_f32, index_le, index_lt, lowest};
+use super::special::maximum;
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
@@ -178,7 +179,7 @@ impl Operator for Pool2d {
                 }))
             }
             TensorData::Float(values) => call.floats(window.each(&x.shape, shape, |taps, _| {
-                taps.fold(f32::NEG_INFINITY, |m, i| m.max(values[i]))
+                taps.fold(f32::NEG_INFINITY, |m, i| maximum(m, values[i]))
             })),
             TensorData::Int(values) => call.ints(window.each(&x.shape, shape, |taps, _| {
                 taps.fold(i64::MIN, |m, i| m.max(values[i]))
@@ -187,11 +188,8 @@ impl Operator for Pool2d {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let window = self.window(call.attrs)?;
-        let mut l = Lowering::new(self.op(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
-        for (i, view) in [&x, &out].into_iter().enumerate() {
-            rank_is(self.op(), i, &ShapeInfo::Rank(view.dims.len()), 4..=4)?;
-        }
         let compute = compute_type(x.dtype);
         l.stage(&out, |nest, index| {
             let mut place = index.to_vec();

@@ -1,7 +1,7 @@
 //! Reductions over named axes.
 
 use super::check::{Accepts, OpName, Reader, arity, as_u8, result, tensor};
-use super::lower::Lowering;
+use super::lower::{Along, Lowering};
 use super::reference::{Checked, broadcast_strides, checked, for_each_row};
 use super::scalar::{compute_type, convert, div, index_f32};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
@@ -91,8 +91,8 @@ impl Operator for Reduce {
                 let (identity, f): (f64, fn(f64, f64) -> f64) = match self.combiner {
                     Combiner::Sum => (0.0, |a, b| a + b),
                     Combiner::Prod => (1.0, |a, b| a * b),
-                    Combiner::Max => (f64::NEG_INFINITY, f64::max),
-                    Combiner::Min => (f64::INFINITY, f64::min),
+                    Combiner::Max => (f64::NEG_INFINITY, |a, b| if a > b || a.is_nan() { a } else { b }),
+                    Combiner::Min => (f64::INFINITY, |a, b| if a < b || a.is_nan() { a } else { b }),
                 };
                 let combined = fold(&call, &axes, &wide, identity, f);
                 call.floats(combined.into_iter().map(|v| (v / divisor) as f32).collect())
@@ -109,7 +109,7 @@ impl Operator for Reduce {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name, call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let (axes, keep) = axes_and_keep(self.name, call.attrs, Some(x.dims.len()))?;
         let compute = compute_type(x.dtype);
@@ -122,9 +122,11 @@ impl Operator for Reduce {
             |nest: &super::lower::Nest, index: &[SymExpr], _: &[SymExpr]| x.value(index, &nest.ranges);
         l.reduce(
             &out,
-            &x,
-            &axes,
-            keep,
+            Along {
+                over: &x,
+                axes: &axes,
+                keep,
+            },
             self.combiner,
             value,
             convert(reduced, compute, out.dtype),

@@ -5,7 +5,7 @@ use super::{OpError, Operator};
 use crate::annotation::{Annotation, DType};
 use crate::graph::{Attr, Attrs};
 use crate::sym::SymExpr;
-use crate::tensor::{RefValue, Tensor, TensorData, for_each_index, strides};
+use crate::tensor::{RefValue, Tensor, TensorData, element_count, for_each_index, strides};
 use std::sync::Arc;
 
 /// A call whose operands have been accepted by deduction on their actual shapes and types.
@@ -74,10 +74,10 @@ fn concrete_result(op: OpName, result: &Annotation) -> Result<(Vec<usize>, DType
         dims.iter().map(extent).collect::<Option<Vec<_>>>()
     });
     match (dims, dtype) {
-        (Some(dims), Some(dtype)) => Ok((dims, dtype)),
+        (Some(dims), Some(dtype)) if element_count(&dims).is_some() => Ok((dims, dtype)),
         _ => Err(unsupported(
             op,
-            "the shape of the result is not a list of extents of at least 0",
+            "the shape of the result is not a list of extents of at least 0 whose elements can be addressed",
         )),
     }
 }

@@ -44,7 +44,7 @@ impl Operator for LayoutTransform {
     }
     /// A copy in the physical order of the result, whose layout is the one that the call's result has.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(NAME, call, 1..=1)?.map(|l, nest, index| Ok(l.args[0].load(index, &nest.ranges)))
+        Lowering::new(self, call)?.map(|l, nest, index| Ok(l.args[0].load(index, &nest.ranges)))
     }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::AbiOnly

@@ -44,7 +44,7 @@ impl Operator for Reshape {
     /// A copy. Axes are matched in groups of equal products; within a group the result's index is made flat and taken apart again,
     /// which needs constant extents of the operand's axes but for the first of the group (divisors are constants).
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(NAME, call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
             Ok(x.load(&operand_index(index, &l.out.dims, &x.dims)?, &nest.ranges))
         })

@@ -88,3 +88,12 @@ pub(super) fn lowest(dtype: DType) -> Scalar {
     };
     Scalar::Const(value, dtype)
 }
+
+/// The type that a contraction of two factors of a type accumulates in.
+pub(super) fn contraction_type(dtype: DType) -> DType {
+    match dtype {
+        DType::I64 => DType::I64,
+        _ if dtype.is_float() => DType::F32,
+        _ => DType::I32,
+    }
+}

@@ -1,7 +1,7 @@
 //! `cumsum` and `argmax`: operators along one axis.
 
 use super::check::{Accepts, Reader, arity, as_u8, result, tensor};
-use super::lower::Lowering;
+use super::lower::{Along, Lowering};
 use super::reduce::reduced;
 use super::reference::{around_axis, checked};
 use super::scalar::{binary, compute_type, convert, index_le, select};
@@ -63,7 +63,7 @@ impl Operator for Cumsum {
     }
     /// Every element sums its predecessors: quadratic in the extent, but each element is independent.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.name(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let axis = Reader::new(self.name(), call.attrs, &["axis"])?.axis("axis", Some(x.dims.len()))?;
         let compute = compute_type(x.dtype);
@@ -136,12 +136,18 @@ impl Operator for Argmax {
     }
     /// The maximum, then the least position that has it.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new("argmax", call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let (axis, keep) = self.axis(call.attrs, Some(x.dims.len()))?;
         let largest = l.statistic("largest", &x, &[axis], x.dtype)?;
         let load = |nest: &super::lower::Nest, index: &[SymExpr], _: &[SymExpr]| x.load(index, &nest.ranges);
-        l.reduce(&largest, &x, &[axis], false, Combiner::Max, load, Scalar::Reduced)?;
+        l.reduce(
+            &largest,
+            Along::dropping(&x, &[axis]),
+            Combiner::Max,
+            load,
+            Scalar::Reduced,
+        )?;
         let position = |nest: &super::lower::Nest, index: &[SymExpr], _: &[SymExpr]| {
             let mut kept = index.to_vec();
             kept.remove(axis);
@@ -157,7 +163,17 @@ impl Operator for Argmax {
             )
         };
         let epilogue = convert(Scalar::Reduced, DType::I64, out.dtype);
-        l.reduce(&out, &x, &[axis], keep, Combiner::Min, position, epilogue)?;
+        l.reduce(
+            &out,
+            Along {
+                over: &x,
+                axes: &[axis],
+                keep,
+            },
+            Combiner::Min,
+            position,
+            epilogue,
+        )?;
         l.finish()
     }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {

@@ -36,7 +36,7 @@ impl Operator for Cast {
         Ok(value(call.args[0].cast(call.dtype())))
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
             let loaded = x.load(&x.broadcast_index(self.name(), index, &l.out.dims)?, &nest.ranges);
             Ok(match l.out.dtype {
@@ -82,7 +82,7 @@ impl Operator for Where {
         }
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        Lowering::new(self.name(), call, 3..=3)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let operand = |i: usize| {
                 let view = &l.args[i];
                 let own = view.broadcast_index(self.name(), index, &l.out.dims)?;

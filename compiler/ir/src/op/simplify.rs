@@ -280,7 +280,7 @@ mod tests {
             (blocked.modulo(16), "i4"),
             // The operand's block is larger: the low digits stay, the rest is divided.
             ((v("i1") * k(4) + v("j")).floor_div(16), "(i1 // 4)"),
-            ((v("i1") * k(4) + v("j")).modulo(16), "(i1 % 4)*4 + j"),
+            ((v("i1") * k(4) + v("j")).modulo(16), "j + (i1 % 4)*4"),
             // The operand's block is smaller.
             (blocked.floor_div(4), "i1*4 + (i4 // 4)"),
             (blocked.modulo(4), "(i4 % 4)"),

@@ -1,7 +1,7 @@
 //! `softmax` and `log_softmax` along one axis.
 
 use super::check::{Accepts, OpName, Reader, arity, as_u8, result, tensor};
-use super::lower::{Lowering, Nest};
+use super::lower::{Along, Lowering, Nest};
 use super::reference::{around_axis, checked};
 use super::scalar::{convert, div, sub, unary};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
@@ -67,16 +67,14 @@ impl Operator for Softmax {
     /// Three stages: the maximum and the sum of exponentials along the axis, then the result. The exponentials are computed twice
     /// rather than stored.
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let mut l = Lowering::new(self.op(), call, 1..=1)?;
+        let mut l = Lowering::new(self, call)?;
         let (x, out) = (l.args[0].clone(), l.out.clone());
         let axis = self.axis(call.attrs, Some(x.dims.len()))?;
         let largest = l.statistic("largest", &out, &[axis], DType::F32)?;
         let value = |nest: &Nest, index: &[SymExpr], _: &[SymExpr]| x.value(index, &nest.ranges);
         l.reduce(
             &largest,
-            &x,
-            &[axis],
-            false,
+            Along::dropping(&x, &[axis]),
             Combiner::Max,
             value,
             Scalar::Reduced,
@@ -93,7 +91,13 @@ impl Operator for Softmax {
             Softmax::Plain => Scalar::Reduced,
             Softmax::Log => unary(UnaryOp::Log, Scalar::Reduced),
         };
-        l.reduce(&sum, &x, &[axis], false, Combiner::Sum, exponential, total)?;
+        l.reduce(
+            &sum,
+            Along::dropping(&x, &[axis]),
+            Combiner::Sum,
+            exponential,
+            total,
+        )?;
         l.stage(&out, |nest, index| {
             let mut kept = index.to_vec();
             kept.remove(axis);

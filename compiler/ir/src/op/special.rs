@@ -1,6 +1,16 @@
-//! Special functions that the standard library lacks.
+//! Scalar functions that the standard library lacks or defines otherwise.
 
 use std::f64::consts::PI;
+
+/// The larger of two; NaN when either is NaN, as tensor programs have it.
+pub fn maximum(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The smaller of two; NaN when either is NaN, as tensor programs have it.
+pub fn minimum(a: f32, b: f32) -> f32 {
+    if a < b || a.is_nan() { a } else { b }
+}
 
 /// The error function 2/√π ∫₀ˣ e^(−t²) dt, to about 1e-13 relative error.
 ///

@@ -5,7 +5,7 @@ use super::check::{Accepts, OpName, Reader, arity, result, tensor};
 use super::lower::Lowering;
 use super::reference::checked;
 use super::scalar::{add, binary, compute_type, convert, div, f32_const, mul, select, unary};
-use super::special::erf;
+use super::special::{erf, maximum, minimum};
 use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, DType};
 use crate::graph::Attrs;
@@ -108,7 +108,7 @@ static UNARY: &[Unary] = &[
     any(
         "relu",
         Accepts::Number,
-        |x, _| if x > 0.0 { x } else { 0.0 },
+        |x, _| maximum(x, 0.0),
         |x, _| x.max(0),
         |x, dtype, _| binary(BinaryOp::Max, x, Scalar::Const(0.0, dtype)),
     ),
@@ -178,7 +178,7 @@ static UNARY: &[Unary] = &[
         ..any(
             "clip",
             Accepts::Number,
-            |x, [low, high]| x.max(low as f32).min(high as f32),
+            |x, [low, high]| minimum(maximum(x, low as f32), high as f32),
             // Integer bounds truncate towards zero; infinite ones saturate to no bound.
             |x, [low, high]| x.max(low as i64).min(high as i64),
             clamp,
@@ -272,7 +272,7 @@ impl Operator for Unary {
     }
     fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
         let params = self.params(call.attrs)?;
-        Lowering::new(self.name, call, 1..=1)?.map(|l, nest, index| {
+        Lowering::new(self, call)?.map(|l, nest, index| {
             let x = &l.args[0];
             let compute = compute_type(x.dtype);
             let index = x.broadcast_index(self.name, index, &l.out.dims)?;
