@@ -215,11 +215,12 @@ AI void tile_n(Conv c, int to, int tv, int epi, const float *xs, Strip sp, long 
     }
 }
 
-AI void rows_n(const Arg *g, Conv c, int epi, int to, int tv, int o, int r0, int rb, Strip sp) {
+AI void rows_n(const Arg *g, Conv c, int epi, int to, int tv, int o, int r0, int rb, int by_tile,
+               Strip sp) {
   const int ow = out_w(c), vw = (ow + 7) / 8, tail = vw % tv, part = ow % 8 ? ow % 8 : 8;
   const long yc = (long)out_h(c) * ow, xr = (long)sp.phases * sp.width, ro = xr * c.s;
   const float *w = g->w + (long)o * c.ic * c.k * c.k, *xs = g->scratch, *bias = g->bias + o;
-  if (tiled(c, tv, rb)) {
+  if (by_tile) {
     const Strip st = {1, tv * 8, 1, tv * 8};
     for (int v = 0; v < vw; v += tv) {
       const int last = v + tv >= vw, full = v + tv <= vw;
@@ -248,9 +249,10 @@ AI void rows_n(const Arg *g, Conv c, int epi, int to, int tv, int o, int r0, int
 AI void conv_n(const Arg *g, Conv c, int epi, int to, int tv, int rb) {
   const int oh = out_h(c), orem = c.oc % to;
   const Strip sp = strip_of(c, rb);
+  const int by_tile = tiled(c, tv, rb);
   for (int r0 = 0; r0 < oh; r0 += rb) {
     const int nr = oh % rb ? imin(rb, oh - r0) : rb;
-    if (tiled(c, tv, rb)) {
+    if (by_tile) {
       for (int i = 0; i < c.ic; i++) {
         const float *x = g->x + ((long)i * c.h + r0) * c.w;
         int j = 0;
@@ -276,8 +278,8 @@ AI void conv_n(const Arg *g, Conv c, int epi, int to, int tv, int rb) {
         }
       }
     int o = 0;
-    for (; o + to <= c.oc; o += to) rows_n(g, c, epi, to, tv, o, r0, nr, sp);
-    if (orem) rows_n(g, c, epi, orem, tv, o, r0, nr, sp);
+    for (; o + to <= c.oc; o += to) rows_n(g, c, epi, to, tv, o, r0, nr, by_tile, sp);
+    if (orem) rows_n(g, c, epi, orem, tv, o, r0, nr, by_tile, sp);
   }
 }
 
@@ -524,7 +526,7 @@ enum { NSHAPE = sizeof shapes / sizeof *shapes };
 #define KERNELS_BOTTLENECK(B, N)                                                                  \
   N(0, FLAT112(S0), 6, 2, 1) B(0, NHWC, NHWC, 6, 4, 2, 1, 0) B(0, 16, 16, 6, 4, 2, 4, 0)          \
   B(0, 8, 8, 12, 8, 1, 1, 0)                                                                      \
-  N(1, S1, 6, 2, 4) B(1, NHWC, NHWC, 6, 4, 2, 1, 0) B(1, 16, 16, 6, 4, 2, 1, 0)                   \
+  N(1, S1, 5, 2, 4) B(1, NHWC, NHWC, 6, 4, 2, 1, 0) B(1, 16, 16, 6, 4, 2, 1, 0)                   \
   B(1, 8, 8, 6, 4, 2, 1, 0)                                                                       \
   N(2, FLAT112(S2), 6, 2, 1) B(2, NHWC, NHWC, 4, 4, 2, 1, 0) B(2, 16, 16, 4, 4, 2, 1, 0)          \
   B(2, 8, 8, 6, 4, 2, 1, 0)
@@ -536,8 +538,8 @@ enum { NSHAPE = sizeof shapes / sizeof *shapes };
   B(0, 16, 16, 7, 7, 2, 1, 0) B(0, 16, 16, 6, 4, 2, 56, 0) B(0, 16, 16, 6, 4, 2, 1, 0)            \
   B(0, 8, 8, 6, 4, 2, 1, 0) B(0, 8, 8, 14, 14, 1, 1, 0) B(0, NCHW, 16, 6, 4, 2, 1, 0)             \
   B(0, NCHW, NHWC, 6, 4, 2, 1, 0) B(0, 16, NHWC, 6, 4, 2, 1, 0)                                    \
-  N(1, S1, 4, 3, 6) N(1, S1, 8, 1, 4) N(1, S1, 12, 1, 4) N(1, S1, 2, 7, 4) N(1, S1, 6, 2, 8)      \
-  N(1, S1, 6, 2, 2) N(1, S1, 3, 4, 4)                                                             \
+  N(1, S1, 4, 3, 6) N(1, S1, 8, 1, 4) N(1, S1, 12, 1, 4) N(1, S1, 2, 7, 4) N(1, S1, 6, 2, 4)      \
+  N(1, S1, 5, 2, 2) N(1, S1, 3, 4, 4)                                                             \
   B(1, NHWC, NHWC, 4, 4, 2, 1, 0) B(1, NHWC, NHWC, 3, 2, 4, 1, 0) B(1, NHWC, NHWC, 12, 8, 1, 1, 0) \
   B(1, NHWC, NHWC, 7, 7, 2, 1, 0) B(1, NHWC, NHWC, 6, 4, 2, 56, 0) B(1, NHWC, NHWC, 6, 4, 2, 4, 0) \
   B(1, NHWC, NHWC, 6, 4, 2, 4, 1)                                                                 \
@@ -555,12 +557,12 @@ enum { NSHAPE = sizeof shapes / sizeof *shapes };
   B(3, NHWC, NHWC, 6, 4, 2, 1, 0) B(3, NHWC, NHWC, 3, 2, 4, 1, 0) B(3, NHWC, NHWC, 6, 4, 2, 4, 1) \
   B(3, 16, 16, 6, 4, 2, 1, 0) B(3, 8, 8, 12, 8, 1, 1, 0)                                          \
   B(3, NCHW, 16, 6, 4, 2, 1, 0) B(3, NCHW, NHWC, 6, 4, 2, 1, 0) B(3, NCHW, 16, 3, 2, 4, 1, 0)     \
-  N(4, S4, 6, 2, 14) N(4, S4, 4, 3, 6) N(4, S4, 12, 1, 14)                                        \
+  N(4, S4, 6, 2, 14) N(4, S4, 5, 2, 14) N(4, S4, 12, 1, 14)                                        \
   B(4, NHWC, NHWC, 6, 4, 2, 14, 0) B(4, NHWC, NHWC, 6, 4, 2, 1, 0) B(4, NHWC, NHWC, 7, 7, 2, 14, 0) \
   B(4, NHWC, NHWC, 3, 2, 4, 14, 0)                                                                \
   B(4, 16, 16, 6, 4, 2, 14, 0) B(4, 16, 16, 6, 4, 2, 1, 0) B(4, 16, 16, 7, 7, 2, 14, 0)           \
   B(4, 16, 16, 3, 2, 4, 14, 0) B(4, 8, 8, 14, 14, 1, 14, 0) B(4, 8, 8, 6, 4, 2, 14, 0)            \
-  N(5, S5, 6, 2, 7) N(5, S5, 12, 1, 7) N(5, S5, 4, 3, 7)                                          \
+  N(5, S5, 6, 2, 7) N(5, S5, 12, 1, 7) N(5, S5, 5, 2, 7)                                          \
   B(5, NHWC, NHWC, 7, 7, 2, 7, 0) B(5, NHWC, NHWC, 4, 3, 2, 7, 0) B(5, NHWC, NHWC, 3, 2, 4, 7, 0) \
   B(5, 16, 16, 7, 7, 2, 7, 0) B(5, 16, 16, 4, 3, 2, 7, 0) B(5, 16, 16, 3, 2, 4, 7, 0)             \
   B(5, 8, 8, 7, 7, 1, 7, 0)                                                                       \
@@ -580,7 +582,7 @@ enum { NSHAPE = sizeof shapes / sizeof *shapes };
   E(10, 64, 7) E(10, 64, 1) D(10, 64, NHWC, 7) D(10, 64, NHWC, 14) D(10, 64, NHWC, 4)             \
   D(10, 64, 16, 7) D(10, 64, 16, 4) D(10, 64, 8, 7) D(10, 64, 8, 14)                              \
   E(11, 144, 7) D(11, 144, NHWC, 7) D(11, 144, NHWC, 4) D(11, 144, 16, 7) D(11, 144, 8, 7)        \
-  N(12, S12, 6, 2, 4) N(12, S12, 4, 3, 6) B(12, NHWC, NHWC, 6, 4, 2, 1, 0)                         \
+  N(12, S12, 6, 2, 4) N(12, S12, 5, 2, 4) B(12, NHWC, NHWC, 6, 4, 2, 1, 0)                         \
   B(12, NHWC, NHWC, 3, 2, 4, 4, 0) B(12, 16, 16, 6, 4, 2, 1, 0) B(12, 16, 16, 3, 2, 4, 4, 0)      \
   B(12, 16, 16, 6, 4, 2, 4, 0) B(12, NHWC, NHWC, 6, 4, 2, 4, 0) B(12, 8, 8, 6, 4, 2, 4, 0)
 
