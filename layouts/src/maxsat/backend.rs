@@ -57,12 +57,17 @@ pub(crate) fn open(solver: SatSolver, budget: &Budget) -> Box<dyn Sat> {
     match solver {
         SatSolver::Batsat => {
             let mut solver = rustsat_batsat::BasicSolver::default();
-            let (budget, left, calls) = (budget.clone(), effort.clone(), Cell::new(0u32));
+            let (budget, left, calls, expired) =
+                (budget.clone(), effort.clone(), Cell::new(0u32), Cell::new(false));
+            // BatSat asks again after a stopped search and restarts when the answer changed: it must not change back.
             solver.batsat_mut().cb_mut().set_stop(move || {
                 left.set(left.get().saturating_sub(1));
                 calls.set(calls.get().wrapping_add(1));
-                // The clock is read on every 64th decision; the flag is as slow to be noticed.
-                left.get() == 0 || calls.get() % 64 == 0 && budget.exhausted()
+                // The clock is read on every 64th decision.
+                if calls.get() % 64 == 0 && budget.exhausted() {
+                    expired.set(true);
+                }
+                left.get() == 0 || expired.get()
             });
             Box::new(Wrapped { solver, effort })
         }
