@@ -34,7 +34,7 @@ impl Width {
 }
 
 /// Work that the exact search may do per kernel before it gives up: about half a second.
-const SEARCH_WORK: u64 = 100_000_000;
+const SEARCH_WORK: u64 = 40_000_000;
 
 /// The treewidth of `graph` (maximum over components), as exactly as cheap means allow.
 ///

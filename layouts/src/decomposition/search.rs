@@ -90,7 +90,7 @@ impl Search<'_> {
             self.order.truncate(mark);
             return Some(false);
         }
-        self.charge(&graph, 8)?;
+        self.charge(&graph, 64)?; // the bound costs about as much as that many passes
         let mut candidates: Vec<_> = graph.vertices().filter(|&v| graph.degree(v) <= self.k).collect();
         candidates.sort_by_key(|&v| (graph.fill(v), v));
         for v in candidates {
