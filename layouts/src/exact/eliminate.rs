@@ -163,7 +163,7 @@ pub(super) fn eliminate(
             Choices::Words(w) => w.extend_from_slice(&scratch.argbest),
         }
         blocks += 1;
-        if blocks % 1024 == 0 && budget.exhausted() {
+        if blocks.is_multiple_of(1024) && budget.exhausted() {
             return None;
         }
         if !step(&mut scratch.digits, &sizes[..inner_from], &mut walks) {

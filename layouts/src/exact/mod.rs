@@ -2,8 +2,9 @@
 //!
 //! [`model`] states the problem as a network, [`solve`] eliminates its variables in order of message size, removing
 //! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
-//! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated; when they
-//! would not fit, the answer is greedy's assignment and the bound of a relaxation (mini-buckets).
+//! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated. Where they
+//! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
+//! a relaxation (mini-buckets) may improve its bound.
 //!
 //! Time and memory are linear in the number of operators at bounded width.
 
@@ -17,6 +18,7 @@ pub use model::Hubs;
 
 use crate::greedy::Greedy;
 use crate::id::ConfigId;
+use crate::maxsat::SatSolver;
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
@@ -32,6 +34,8 @@ pub struct Exact {
     pub requests: bool,
     /// How shared conversions are modelled.
     pub hubs: Hubs,
+    /// Where tables grow large, try a search by cores before and after them.
+    pub search: bool,
 }
 
 impl Default for Exact {
@@ -41,6 +45,7 @@ impl Default for Exact {
             produced: true,
             requests: true,
             hubs: Hubs::Subsets(3),
+            search: true,
         }
     }
 }
@@ -85,6 +90,7 @@ impl Exact {
             "dominance" => self.dominance = false,
             "produced" => self.produced = false,
             "requests" => self.requests = false,
+            "search" => self.search = false,
             "subsets" => self.hubs = Hubs::Boolean,
             _ => {
                 let names: Vec<&str> = SWITCHES.iter().map(|s| s.0).collect();
@@ -100,6 +106,12 @@ impl Exact {
 
 /// Operators with fewer configurations get no request variables: they would only add tables.
 const MANY_CONFIGS: usize = 16;
+
+/// Tables up to this size are filled without a second thought: some ten milliseconds each.
+const EASY_ENTRIES: usize = 1 << 20;
+
+/// Decisions of the SAT solver before larger tables are tried: a few seconds.
+const SEARCH_EFFORT: u64 = 3_000_000;
 
 impl Strategy for Exact {
     fn name(&self) -> &str {
@@ -131,7 +143,33 @@ impl Strategy for Exact {
         };
         let variables = network.values.len() as u64;
         let mut elimination = solve::Elimination::new(network, budget, self.dominance);
-        let outcome = elimination.run();
+        let mut outcome = elimination.run(if self.search { EASY_ENTRIES } else { usize::MAX });
+        let mut by_search = None;
+        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome) {
+            // Wide, but perhaps easy for a search by cores; if not, the tables after all; at last, whatever is left.
+            trace.bound(elimination.net.constant);
+            let found = self.search(problem, budget, Some(SEARCH_EFFORT), None, trace)?;
+            if found.status == Status::Timeout && !budget.exhausted() {
+                outcome = elimination.run(usize::MAX);
+                by_search = Some(found);
+                if let solve::Outcome::OutOfMemory { .. } = outcome {
+                    let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+                    by_search = Some(self.search(problem, budget, None, known, trace)?);
+                }
+            } else {
+                by_search = Some(found);
+            }
+        }
+        if let solve::Outcome::OutOfMemory { wanted } = outcome
+            && by_search
+                .as_ref()
+                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
+        {
+            outcome = match elimination.relax() {
+                solve::Outcome::Infeasible => solve::Outcome::Infeasible,
+                _ => solve::Outcome::OutOfMemory { wanted },
+            };
+        }
         let constant = elimination.net.constant;
         let mut solutions = match outcome {
             solve::Outcome::Solved(values) => {
@@ -150,11 +188,12 @@ impl Strategy for Exact {
             }
             solve::Outcome::Infeasible => infeasible(),
             solve::Outcome::OutOfMemory { wanted } => {
-                let mut solutions = self.stopped(Status::OutOfMemory, problem, budget, constant, trace)?;
+                let mut solutions =
+                    stopped(Status::OutOfMemory, problem, budget, constant, by_search, trace)?;
                 solutions.counters.insert("wanted_bytes", wanted);
                 solutions
             }
-            solve::Outcome::Timeout => self.stopped(Status::Timeout, problem, budget, constant, trace)?,
+            solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
         };
         let c = elimination.counters;
         solutions.peak_bytes = elimination.meter.peak();
@@ -172,27 +211,57 @@ impl Strategy for Exact {
 }
 
 impl Exact {
-    /// Greedy's assignment under a bound; optimal after all when they meet.
-    fn stopped(
+    /// A core-guided search (see [`crate::maxsat`]) from the best assignment known, greedy's if none.
+    fn search(
         &self,
-        status: Status,
         problem: &Problem,
         budget: &Budget,
-        bound: u64,
+        effort: Option<u64>,
+        known: Option<Solution>,
         trace: &mut Trace<'_>,
     ) -> Result<Solutions, SolveError> {
-        let greedy = Greedy.solve(problem, budget, trace)?.ranked.into_iter().next();
-        trace.bound(bound);
-        Ok(match greedy {
-            Some(solution) if solution.cost == bound => {
-                let proof = "the relaxation's bound meets the assignment".into();
-                Solutions {
-                    proof,
-                    ..Solutions::one(Status::Optimal, solution, bound)
-                }
-            }
-            Some(solution) => Solutions::one(status, solution, bound),
-            None => Solutions::none(status, bound),
-        })
+        let known = match known {
+            Some(solution) => Some(solution),
+            None => Greedy.solve(problem, budget, trace)?.ranked.into_iter().next(),
+        };
+        crate::maxsat::core_guided(problem, SatSolver::default(), budget, effort, known, trace)
     }
+}
+
+/// The best of what the search found (greedy's assignment if it did not run) under the better bound; optimal when an
+/// assignment meets it.
+fn stopped(
+    status: Status,
+    problem: &Problem,
+    budget: &Budget,
+    bound: u64,
+    by_search: Option<Solutions>,
+    trace: &mut Trace<'_>,
+) -> Result<Solutions, SolveError> {
+    let mut solutions = match by_search {
+        Some(s) if matches!(s.status, Status::Optimal | Status::Infeasible) => return Ok(s),
+        Some(s) => Solutions {
+            status: if budget.exhausted() {
+                Status::Timeout
+            } else {
+                status
+            },
+            ..s
+        },
+        None => Solutions {
+            counters: Default::default(),
+            ..Greedy.solve(problem, budget, trace)?
+        },
+    };
+    trace.bound(bound);
+    solutions.lower_bound = solutions.lower_bound.max(bound);
+    solutions.status = match solutions.best() {
+        Some(best) if best.cost == solutions.lower_bound => {
+            solutions.proof = "the relaxation's bound meets the assignment".into();
+            Status::Optimal
+        }
+        _ if budget.exhausted() => Status::Timeout,
+        _ => status,
+    };
+    Ok(solutions)
 }

@@ -14,7 +14,7 @@ pub(super) enum Outcome {
     /// Every variable is gone: the constant is the optimum, and these are the best original values.
     Solved(Vec<u32>),
     Infeasible,
-    /// A table would not fit: the constant is a lower bound.
+    /// A table would not fit (or, after [`Elimination::relax`], something was split): the constant is a lower bound.
     OutOfMemory {
         wanted: u64,
     },
@@ -51,6 +51,8 @@ pub(super) struct Elimination<'a> {
     pub meter: Meter,
     budget: &'a Budget,
     dominance: bool,
+    /// Entries that one table may have.
+    most: usize,
     records: Vec<Record>,
     gone: Vec<bool>,
     keys: Vec<u64>,
@@ -84,6 +86,7 @@ impl<'a> Elimination<'a> {
             counters: Counters::default(),
             budget,
             dominance,
+            most: usize::MAX,
             records: Vec::with_capacity(n),
             gone: vec![false; n],
             keys: vec![u64::MAX; n],
@@ -97,23 +100,35 @@ impl<'a> Elimination<'a> {
         }
     }
 
-    pub fn run(&mut self) -> Outcome {
-        match self.eliminate_all(None) {
+    /// Eliminates as long as no table has more than `most` entries. May be called again with a higher limit: the
+    /// elimination goes on from where it stood.
+    pub fn run(&mut self, most: usize) -> Outcome {
+        self.most = most;
+        match self.eliminate_all(false) {
             Ok(()) => Outcome::Solved(self.backtrack()),
-            Err(Stop::Contradiction) => Outcome::Infeasible,
-            Err(Stop::Time) => Outcome::Timeout,
-            Err(Stop::Memory(wanted)) => {
-                // What is left is relaxed: a variable whose table is too large is split into copies, each with some of
-                // its tables (mini-buckets, Dechter and Rish 2003). The constant stays a lower bound and grows.
-                match self.eliminate_all(Some(SPLIT_ENTRIES)) {
-                    Err(Stop::Contradiction) => Outcome::Infeasible,
-                    _ => Outcome::OutOfMemory { wanted },
-                }
-            }
+            Err(stop) => self.outcome(stop),
         }
     }
 
-    fn eliminate_all(&mut self, split: Option<usize>) -> Result<(), Stop> {
+    /// Gives up exactness: a variable whose table is too large is split into copies, each with some of its tables
+    /// (mini-buckets, Dechter and Rish 2003). The constant stays a lower bound and grows.
+    pub fn relax(&mut self) -> Outcome {
+        self.most = SPLIT_ENTRIES;
+        match self.eliminate_all(true) {
+            Ok(()) => Outcome::OutOfMemory { wanted: 0 },
+            Err(stop) => self.outcome(stop),
+        }
+    }
+
+    fn outcome(&self, stop: Stop) -> Outcome {
+        match stop {
+            Stop::Contradiction => Outcome::Infeasible,
+            Stop::Time => Outcome::Timeout,
+            Stop::Memory(wanted) => Outcome::OutOfMemory { wanted },
+        }
+    }
+
+    fn eliminate_all(&mut self, relaxed: bool) -> Result<(), Stop> {
         self.meter_tables()?;
         let mut steps = 0u32;
         loop {
@@ -138,10 +153,10 @@ impl<'a> Elimination<'a> {
                 }
             }
             steps += 1;
-            if steps % 64 == 0 && self.budget.exhausted() {
+            if steps.is_multiple_of(64) && self.budget.exhausted() {
                 return Err(Stop::Time);
             }
-            if let Err(stop) = self.eliminate(v, split) {
+            if let Err(stop) = self.eliminate(v, relaxed) {
                 // The variable is still there; let it come up again.
                 self.heap.push(Reverse((key, v)));
                 return Err(stop);
@@ -212,14 +227,18 @@ impl<'a> Elimination<'a> {
         Ok(())
     }
 
-    fn eliminate(&mut self, v: Var, split: Option<usize>) -> Result<(), Stop> {
+    fn eliminate(&mut self, v: Var, relaxed: bool) -> Result<(), Stop> {
         self.touch_neighbours(v);
         let scope = self.neighbours.clone();
         let entries = scope
             .iter()
             .fold(1usize, |n, &u| n.saturating_mul(self.net.size(u)));
-        if split.is_some_and(|most| entries > most) {
-            return self.eliminate_split(v, split.unwrap_or(entries));
+        if entries > self.most {
+            return if relaxed {
+                self.eliminate_split(v)
+            } else {
+                Err(Stop::Memory((entries as u64).saturating_mul(9)))
+            };
         }
         let choice = choice_bytes(&self.net.values[v as usize]);
         // The message stands beside the tables it is made of; the choices stay.
@@ -253,7 +272,7 @@ impl<'a> Elimination<'a> {
     }
 
     /// Eliminates copies of `v`, each with as many tables as fit. Only for bounds: no choices are kept.
-    fn eliminate_split(&mut self, v: Var, most: usize) -> Result<(), Stop> {
+    fn eliminate_split(&mut self, v: Var) -> Result<(), Stop> {
         let mut tables = self.take_tables(v);
         tables.sort_by_key(|t| Reverse(t.data.len()));
         let mut groups: Vec<(Vec<Var>, Vec<Table>)> = Vec::new();
@@ -273,7 +292,7 @@ impl<'a> Elimination<'a> {
                 scope
                     .iter()
                     .fold(1usize, |n, &u| n.saturating_mul(self.net.size(u)))
-                    <= most
+                    <= self.most
             };
             match groups
                 .iter_mut()
@@ -341,5 +360,73 @@ impl<'a> Elimination<'a> {
             best[record.variable as usize] = record.choices.get(index);
         }
         best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Hubs, Modelling, build};
+    use super::*;
+    use crate::generate::{Random, random};
+
+    fn networks() -> impl Iterator<Item = Network> {
+        let modelling = Modelling {
+            hubs: Hubs::Subsets(3),
+            produced: true,
+            requests_from: 16,
+        };
+        let problem = |seed| {
+            let p = Random {
+                operators: 40,
+                window: 5,
+                odd: seed % 2 == 0,
+                seed,
+                ..Random::default()
+            };
+            random(&p).expect("parameters are in range")
+        };
+        (0..40).filter_map(move |seed| build(&problem(seed), modelling).ok())
+    }
+
+    fn optimum(net: &Network) -> Option<u64> {
+        let budget = Budget::default();
+        let mut elimination = Elimination::new(net.clone(), &budget, true);
+        match elimination.run(usize::MAX) {
+            Outcome::Solved(_) => Some(elimination.net.constant),
+            Outcome::Infeasible => None,
+            _ => panic!("there is no limit"),
+        }
+    }
+
+    #[test]
+    fn an_elimination_that_was_stopped_goes_on_to_the_same_optimum() {
+        let mut stopped = 0;
+        for net in networks() {
+            let budget = Budget::default();
+            let mut elimination = Elimination::new(net.clone(), &budget, true);
+            stopped += usize::from(matches!(elimination.run(20), Outcome::OutOfMemory { .. }));
+            let found = match elimination.run(usize::MAX) {
+                Outcome::Solved(_) => Some(elimination.net.constant),
+                _ => None,
+            };
+            assert_eq!(found, optimum(&net));
+        }
+        assert!(stopped > 10, "{stopped}");
+    }
+
+    #[test]
+    fn splitting_gives_a_lower_bound() {
+        let mut split = 0;
+        for net in networks() {
+            let Some(optimum) = optimum(&net) else { continue };
+            let budget = Budget::default();
+            let mut elimination = Elimination::new(net, &budget, true);
+            elimination.most = 8;
+            let before = elimination.net.constant;
+            assert!(elimination.eliminate_all(true).is_ok());
+            assert!(before <= elimination.net.constant && elimination.net.constant <= optimum);
+            split += elimination.counters.split;
+        }
+        assert!(split > 10, "{split}");
     }
 }

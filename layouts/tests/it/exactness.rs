@@ -1,6 +1,8 @@
 //! Every exact strategy equals brute force, on problems with everything that trips an encoding.
 
-use relayout_layouts::{Budget, Problem, STRATEGIES, Status, Trace, strategy_by_name};
+use relayout_layouts::exact::{Exact, SWITCHES};
+use relayout_layouts::generate::{Random, random};
+use relayout_layouts::{Budget, Problem, STRATEGIES, Status, Strategy, Trace, strategy_by_name};
 
 use crate::support::{brute_force, slow, small_problems};
 
@@ -78,6 +80,73 @@ fn answers_do_not_depend_on_chance() {
                     .unwrap()
             };
             assert_eq!(solve(), solve(), "{}", info.name);
+        }
+    }
+}
+
+#[test]
+fn every_switch_of_exact_can_be_off() {
+    for (seed, problem) in small_problems(150) {
+        let optimum = brute_force(&problem);
+        let alone = SWITCHES.iter().map(|&(name, _)| vec![name]);
+        let all = std::iter::once(SWITCHES.iter().map(|&(name, _)| name).collect());
+        for off in alone.chain(all) {
+            let exact = off
+                .iter()
+                .try_fold(Exact::default(), |e, name| e.without(name))
+                .unwrap();
+            let s = exact
+                .solve(&problem, &Budget::default(), &mut Trace::silent())
+                .unwrap();
+            assert_eq!(s.best().map(|b| b.cost), optimum, "seed {seed} without {off:?}");
+        }
+    }
+    let unknown = Exact::default().without("dominence").unwrap_err();
+    assert_eq!(unknown.nearest, "dominance");
+}
+
+/// Beyond brute force: two encodings and the seed's dynamic program agree.
+#[test]
+fn exact_strategies_agree_on_medium_problems() {
+    for seed in 0..40 {
+        let p = Random {
+            operators: 30,
+            window: 4,
+            layouts: (1, 3),
+            odd: seed % 2 == 0,
+            seed,
+            ..Random::default()
+        };
+        let problem = random(&p).unwrap();
+        let solve = |s: &dyn Strategy| {
+            let s = s
+                .solve(&problem, &Budget::default(), &mut Trace::silent())
+                .unwrap();
+            assert!(
+                matches!(s.status, Status::Optimal | Status::Infeasible),
+                "seed {seed}: {}",
+                s.status
+            );
+            s.best().map(|b| b.cost)
+        };
+        let expected = solve(&Exact::default());
+        assert_eq!(
+            expected,
+            solve(&Exact::default().without("subsets").unwrap()),
+            "seed {seed}"
+        );
+        assert_eq!(
+            expected,
+            solve(&*strategy_by_name("maxsat").unwrap()),
+            "seed {seed}"
+        );
+        let budget = Budget::default().with_memory_limit(1 << 28);
+        let s = strategy_by_name("treewidth")
+            .unwrap()
+            .solve(&problem, &budget, &mut Trace::silent())
+            .unwrap();
+        if s.status == Status::Optimal {
+            assert_eq!(expected, s.best().map(|b| b.cost), "seed {seed}");
         }
     }
 }

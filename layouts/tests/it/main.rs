@@ -10,4 +10,5 @@ mod generators;
 mod heuristics;
 mod instances;
 mod problems;
+mod scale;
 mod support;
