@@ -191,6 +191,7 @@ fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ReadError> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
         let path = e.path().to_string();
+        let path = if path == "." { "top level".into() } else { path };
         let inner = e.into_inner();
         match inner.classify() {
             serde_json::error::Category::Data => ReadError::Schema {

@@ -6,6 +6,7 @@
 pub mod check;
 pub mod decomposition;
 pub mod encoding;
+pub mod exact;
 pub mod export;
 pub mod generate;
 pub mod graph;

@@ -1,5 +1,6 @@
 //! Strategies by name.
 
+use crate::exact::Exact;
 use crate::greedy::Greedy;
 use crate::local::Local;
 use crate::maxsat::MaxSat;
@@ -50,6 +51,13 @@ pub const STRATEGIES: &[StrategyInfo] = &[
         exact: true,
         missing: None,
         make: || Box::new(MaxSat::default()),
+    },
+    StrategyInfo {
+        name: "exact",
+        description: "variable elimination in a cost function network; proven optimum in linear time at bounded width",
+        exact: true,
+        missing: None,
+        make: || Box::new(Exact::default()),
     },
 ];
 

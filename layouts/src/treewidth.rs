@@ -282,7 +282,13 @@ impl Program<'_> {
     ) -> Result<(Table<W>, Back), Stop> {
         let forgetting = Forgetting::new(self.problem, &t, vertex);
         let labellings = (t.starts.len() - 1) / forgetting.configs;
-        let mut scratch = Vec::new();
+        let most = (0..labellings)
+            .map(|f| forgetting.candidates(&t, f))
+            .max()
+            .unwrap_or(0);
+        let scratch_bytes = (most * size_of::<(Sets<W>, u64, usize)>()) as u64;
+        self.meter.take(scratch_bytes)?;
+        let mut scratch = Vec::with_capacity(most);
         // Counting first, filling second: the sizes are then exact.
         let mut starts = Vec::with_capacity(labellings + 1);
         let mut entries = 0;
@@ -310,7 +316,7 @@ impl Program<'_> {
             }
             self.tick(f)?;
         }
-        self.meter.give(t.own_bytes());
+        self.meter.give(t.own_bytes() + scratch_bytes);
         let Forgetting {
             bag, offsets, bits, ..
         } = forgetting;
@@ -508,6 +514,15 @@ impl<'a> Forgetting<'a> {
             offsets,
             bits,
         }
+    }
+
+    /// Entries of the child that new labelling `f` is made of.
+    fn candidates<const W: usize>(&self, t: &Table<W>, f: usize) -> usize {
+        let (low, high) = (f % self.stride, f / self.stride);
+        let child = |c| low + (c + high * self.configs) * self.stride;
+        (0..self.configs)
+            .map(|c| t.starts[child(c) + 1] - t.starts[child(c)])
+            .sum()
     }
 
     /// The entries of new labelling `f`: distinct request sets, ascending, each with its least cost and the entry it

@@ -33,8 +33,8 @@ impl Width {
     }
 }
 
-/// Steps that the exact search may take per graph before it gives up.
-const SEARCH_STEPS: u64 = 200_000;
+/// Work that the exact search may do per kernel before it gives up: about half a second.
+const SEARCH_WORK: u64 = 40_000_000;
 
 /// The treewidth of `graph` (maximum over components), as exactly as cheap means allow.
 ///
@@ -57,7 +57,7 @@ pub fn treewidth(graph: &Graph, budget: &Budget) -> Width {
         let mut low = bounds::minor_min_width(kernel.graph.adjacency());
         // Only the widest kernel decides: a kernel known to be no wider than `lower` needs no closer look.
         if best.width > low.max(lower) {
-            let found = search::narrow(&kernel.graph, low.max(lower), best, SEARCH_STEPS, budget);
+            let found = search::narrow(&kernel.graph, low.max(lower), best, SEARCH_WORK, budget);
             low = low.max(found.proven_lower);
             best = found.order;
         }

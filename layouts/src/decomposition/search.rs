@@ -22,8 +22,8 @@ pub(crate) struct Narrowed {
     pub proven_lower: usize,
 }
 
-/// Tries to close the gap between `lower` and `best` within `steps` eliminations.
-pub(crate) fn narrow(graph: &Graph, lower: usize, best: Order, steps: u64, budget: &Budget) -> Narrowed {
+/// Tries to close the gap between `lower` and `best` within a budget of `work` (words of bit sets touched, about).
+pub(crate) fn narrow(graph: &Graph, lower: usize, best: Order, work: u64, budget: &Budget) -> Narrowed {
     let mut proven_lower = lower;
     if graph.len() > MAX_VERTICES {
         return Narrowed {
@@ -32,7 +32,7 @@ pub(crate) fn narrow(graph: &Graph, lower: usize, best: Order, steps: u64, budge
         };
     }
     let mut search = Search {
-        steps,
+        work,
         budget,
         seen: FxHashSet::default(),
         order: Vec::new(),
@@ -64,7 +64,7 @@ pub(crate) fn narrow(graph: &Graph, lower: usize, best: Order, steps: u64, budge
 }
 
 struct Search<'a> {
-    steps: u64,
+    work: u64,
     budget: &'a Budget,
     seen: FxHashSet<Box<[u64]>>,
     order: Vec<u32>,
@@ -72,14 +72,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the rest can be eliminated at width `k`; `None` when the steps ran out. On success `order` is complete.
+    /// Whether the rest can be eliminated at width `k`; `None` when the work or the budget ran out. On success `order` is complete.
     fn decide(&mut self, graph: &Bits) -> Option<bool> {
         let mut graph = graph.clone();
         let mark = self.order.len();
         while let Some(v) = graph.reducible(self.k) {
             graph.eliminate(v);
             self.order.push(v as u32);
-            self.steps = self.steps.checked_sub(1)?;
+            self.charge(&graph, 1)?;
         }
         if graph.alive_count() <= self.k + 1 {
             let rest: Vec<u32> = graph.vertices().map(|v| v as u32).collect();
@@ -90,13 +90,11 @@ impl Search<'_> {
             self.order.truncate(mark);
             return Some(false);
         }
-        if self.budget.exhausted() {
-            return None;
-        }
+        self.charge(&graph, 64)?; // the bound costs about as much as that many passes
         let mut candidates: Vec<_> = graph.vertices().filter(|&v| graph.degree(v) <= self.k).collect();
         candidates.sort_by_key(|&v| (graph.fill(v), v));
         for v in candidates {
-            self.steps = self.steps.checked_sub(1)?;
+            self.charge(&graph, 1)?;
             let mut next = graph.clone();
             next.eliminate(v);
             self.order.push(v as u32);
@@ -110,6 +108,14 @@ impl Search<'_> {
     }
 }
 
+impl Search<'_> {
+    /// Pays for `passes` over the graph; `None` when the work or the budget ran out.
+    fn charge(&mut self, graph: &Bits, passes: u64) -> Option<()> {
+        self.work = self.work.checked_sub(passes * graph.rows.len() as u64)?;
+        (!self.budget.exhausted()).then_some(())
+    }
+}
+
 /// A graph as bit rows; `alive` marks the vertices that are left.
 #[derive(Clone)]
 struct Bits {
@@ -120,7 +126,7 @@ struct Bits {
 
 fn ones(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(i, &w)| {
-        std::iter::successors(Some(w), |w| Some(w & (w - 1)))
+        std::iter::successors(Some(w), |w| Some(w & w.wrapping_sub(1)))
             .take_while(|&w| w != 0)
             .map(move |w| i * 64 + w.trailing_zeros() as usize)
     })

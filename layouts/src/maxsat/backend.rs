@@ -1,6 +1,7 @@
 //! The SAT solver under the search: any that rustsat wraps, interruptible by the budget.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use rustsat::solvers::{SolveIncremental, SolverResult};
 use rustsat::types::{Clause, Lit, TernaryVal};
@@ -27,11 +28,15 @@ pub(crate) trait Sat {
 
     /// The value in the last model; a variable without one is false.
     fn holds(&self, literal: Lit) -> bool;
+
+    /// Decisions of all queries so far, roughly.
+    fn spent(&self) -> u64;
 }
 
 struct Wrapped<S> {
     solver: S,
-    effort: std::rc::Rc<Cell<u64>>,
+    effort: Rc<Cell<u64>>,
+    spent: u64,
 }
 
 /// Bytes that clauses and variables of the encoding take in a MiniSat-like solver: a clause header with its literals
@@ -53,18 +58,27 @@ pub(crate) fn estimated_bytes(encoding: &Encoding) -> u64 {
 }
 
 pub(crate) fn open(solver: SatSolver, budget: &Budget) -> Box<dyn Sat> {
-    let effort = std::rc::Rc::new(Cell::new(u64::MAX));
+    let effort = Rc::new(Cell::new(u64::MAX));
     match solver {
         SatSolver::Batsat => {
             let mut solver = rustsat_batsat::BasicSolver::default();
-            let (budget, left, calls) = (budget.clone(), effort.clone(), Cell::new(0u32));
+            let (budget, left, calls, expired) =
+                (budget.clone(), effort.clone(), Cell::new(0u32), Cell::new(false));
+            // BatSat asks again after a stopped search and restarts when the answer changed: it must not change back.
             solver.batsat_mut().cb_mut().set_stop(move || {
                 left.set(left.get().saturating_sub(1));
                 calls.set(calls.get().wrapping_add(1));
-                // The clock is read on every 64th decision; the flag is as slow to be noticed.
-                left.get() == 0 || calls.get() % 64 == 0 && budget.exhausted()
+                // The clock is read on every 64th decision.
+                if calls.get() % 64 == 0 && budget.exhausted() {
+                    expired.set(true);
+                }
+                left.get() == 0 || expired.get()
             });
-            Box::new(Wrapped { solver, effort })
+            Box::new(Wrapped {
+                solver,
+                effort,
+                spent: 0,
+            })
         }
         #[cfg(feature = "cadical")]
         SatSolver::Cadical => {
@@ -79,7 +93,11 @@ pub(crate) fn open(solver: SatSolver, budget: &Budget) -> Box<dyn Sat> {
                     ControlSignal::Continue
                 }
             });
-            Box::new(Wrapped { solver, effort })
+            Box::new(Wrapped {
+                solver,
+                effort,
+                spent: 0,
+            })
         }
     }
 }
@@ -97,8 +115,11 @@ impl<S: SolveIncremental> Sat for Wrapped<S> {
     }
 
     fn solve(&mut self, assumptions: &[Lit], effort: Option<u64>) -> Result<Answer, SolveError> {
-        self.effort.set(effort.unwrap_or(u64::MAX));
-        match self.solver.solve_assumps(assumptions).map_err(failed)? {
+        let effort = effort.unwrap_or(u64::MAX);
+        self.effort.set(effort);
+        let result = self.solver.solve_assumps(assumptions).map_err(failed)?;
+        self.spent += 1 + (effort - self.effort.get());
+        match result {
             SolverResult::Sat => Ok(Answer::Sat),
             SolverResult::Interrupted => Ok(Answer::Interrupted),
             // rustsat's core is a clause over negated assumptions.
@@ -111,5 +132,9 @@ impl<S: SolveIncremental> Sat for Wrapped<S> {
 
     fn holds(&self, literal: Lit) -> bool {
         matches!(self.solver.lit_val(literal), Ok(TernaryVal::True))
+    }
+
+    fn spent(&self) -> u64 {
+        self.spent
     }
 }

@@ -48,23 +48,37 @@ impl Strategy for MaxSat {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
         let greedy = Greedy.solve(problem, budget, trace)?.ranked.into_iter().next();
-        let encoding = Encoding::new(problem);
-        let mut meter = Meter::new(budget.memory_limit);
-        let stopped = |status, greedy: Option<Solution>| match greedy {
-            Some(solution) => Solutions::one(status, solution, bound),
-            None => Solutions::none(status, bound),
-        };
-        if let Err(e) = meter.take(backend::estimated_bytes(&encoding)) {
-            let mut solutions = stopped(Status::OutOfMemory, greedy);
-            solutions.counters.insert("wanted_bytes", e.wanted);
-            return Ok(solutions);
-        }
-        if budget.exhausted() {
-            return Ok(stopped(Status::Timeout, greedy));
-        }
-        let sat = backend::open(self.solver, budget);
-        let mut search = oll::Search::new(problem, &encoding, sat, budget, meter, greedy)?;
-        let status = search.run(trace)?;
-        Ok(search.into_solutions(status))
+        core_guided(problem, self.solver, budget, None, greedy, trace)
     }
+}
+
+/// The search, from a known assignment if there is one. `effort` limits the SAT solver's decisions, so that a caller with
+/// other means can give up deterministically; the status is `timeout` then.
+pub(crate) fn core_guided(
+    problem: &Problem,
+    solver: SatSolver,
+    budget: &Budget,
+    effort: Option<u64>,
+    known: Option<Solution>,
+    trace: &mut Trace<'_>,
+) -> Result<Solutions, SolveError> {
+    let bound = problem.sum_of_minimum_costs();
+    let encoding = Encoding::new(problem);
+    let mut meter = Meter::new(budget.memory_limit);
+    let stopped = |status, known: Option<Solution>| match known {
+        Some(solution) => Solutions::one(status, solution, bound),
+        None => Solutions::none(status, bound),
+    };
+    if let Err(e) = meter.take(backend::estimated_bytes(&encoding)) {
+        let mut solutions = stopped(Status::OutOfMemory, known);
+        solutions.counters.insert("wanted_bytes", e.wanted);
+        return Ok(solutions);
+    }
+    if budget.exhausted() {
+        return Ok(stopped(Status::Timeout, known));
+    }
+    let sat = backend::open(solver, budget);
+    let mut search = oll::Search::new(problem, &encoding, sat, budget, meter, known)?;
+    let status = search.run(effort, trace)?;
+    Ok(search.into_solutions(status))
 }

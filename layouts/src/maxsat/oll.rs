@@ -40,6 +40,8 @@ pub(crate) struct Search<'a> {
     hardened: u64,
     sat_calls: u64,
     wanted: u64,
+    /// Decisions that the whole search may take.
+    effort: u64,
 }
 
 /// Why the search stopped early.
@@ -90,10 +92,12 @@ impl<'a> Search<'a> {
             hardened: 0,
             sat_calls: 0,
             wanted: 0,
+            effort: u64::MAX,
         })
     }
 
-    pub fn run(&mut self, trace: &mut Trace<'_>) -> Result<Status, SolveError> {
+    pub fn run(&mut self, effort: Option<u64>, trace: &mut Trace<'_>) -> Result<Status, SolveError> {
+        self.effort = effort.unwrap_or(u64::MAX);
         match self.search(trace) {
             Ok(status) | Err(Stop::Limit(status)) => Ok(status),
             Err(Stop::Error(e)) => Err(e),
@@ -188,6 +192,11 @@ impl<'a> Search<'a> {
     /// One SAT query; `None` when the effort or the budget ran out.
     fn query(&mut self, assumptions: &[Lit], effort: Option<u64>) -> Result<Option<Answer>, Stop> {
         self.sat_calls += 1;
+        let left = self.effort.saturating_sub(self.sat.spent());
+        if left == 0 {
+            return Ok(None);
+        }
+        let effort = Some(effort.map_or(left, |e| e.min(left)));
         Ok(match self.sat.solve(assumptions, effort)? {
             Answer::Interrupted => None,
             answer => Some(answer),
