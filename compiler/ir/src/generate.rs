@@ -16,8 +16,7 @@
 
 use crate::annotation::DType;
 use crate::graph::{Distribution, Generator};
-use crate::interpret::{round_to, wrap_to};
-use crate::tensor::{Tensor, TensorData};
+use crate::tensor::{Tensor, TensorData, round_to, wrap_to};
 
 /// The finaliser of SplitMix64.
 fn mix(mut z: u64) -> u64 {

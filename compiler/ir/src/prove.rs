@@ -351,6 +351,7 @@ impl Prover {
             (None, (Some(low), _)) if low > 0 => Proof::Different,
             (None, (_, Some(high))) if high < 0 => Proof::Different,
             (None, (Some(0), Some(0))) => Proof::Equal,
+            _ if without_modulo(&difference) == SymExpr::zero() => Proof::Equal,
             _ if self.differs_modulo(&difference) => Proof::Different,
             _ => Proof::Unknown,
         }
@@ -425,6 +426,26 @@ impl Prover {
             Atom::Min(a, b) | Atom::Max(a, b) => gcd(content(a), content(b)),
         }
     }
+}
+
+/// The same value with every e mod d written as e − d·⌊e / d⌋, so that both cancel against each other.
+fn without_modulo(e: &SymExpr) -> SymExpr {
+    e.terms().fold(SymExpr::zero(), |sum, (monomial, c)| {
+        let product = monomial.factors().iter().fold(SymExpr::constant(c), |p, (atom, power)| {
+            let value = match atom {
+                Atom::Var(v) => SymExpr::var(v),
+                Atom::FloorDiv(e, d) => without_modulo(e).floor_div(*d),
+                Atom::Mod(e, d) => {
+                    let e = without_modulo(e);
+                    e.clone() - e.floor_div(*d) * SymExpr::constant(*d)
+                }
+                Atom::Min(a, b) => without_modulo(a).minimum(&without_modulo(b)),
+                Atom::Max(a, b) => without_modulo(a).maximum(&without_modulo(b)),
+            };
+            (0..*power).fold(p, |p, _| p * value.clone())
+        });
+        sum + product
+    })
 }
 
 /// Greatest common divisor of the magnitudes; gcd(0, b) = |b|. `i64::MIN` counts as 2^62, which divides it.
