@@ -202,6 +202,23 @@ pub enum Expr {
     Kill(ValueId),
 }
 
+impl Expr {
+    /// The values used, in order, with repetitions.
+    pub fn operands(&self) -> Vec<ValueId> {
+        match self {
+            Expr::Op { args, .. }
+            | Expr::CallGraph { args, .. }
+            | Expr::CallTir { args, .. }
+            | Expr::CallDpsLibrary { args, .. }
+            | Expr::Tuple(args) => args.clone(),
+            Expr::Constant(_) | Expr::Shape(_) | Expr::AllocStorage { .. } => Vec::new(),
+            Expr::TupleGet(v, _) | Expr::MatchCast(v, _) | Expr::View(v) | Expr::Kill(v) => vec![*v],
+            Expr::AllocTensor { storage, .. } => vec![*storage],
+            Expr::Invoke { args, outs, .. } => args.iter().chain(outs).copied().collect(),
+        }
+    }
+}
+
 /// What an [`Expr::Invoke`] calls.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Callee {

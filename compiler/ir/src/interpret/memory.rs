@@ -1,9 +1,8 @@
 //! Element storage shared by the interpreters: allocation that can fail, poison, and the byte form.
 
 use super::error::InterpretError;
-use super::scalar::{round_to, wrap_to};
 use crate::annotation::DType;
-use crate::tensor::{Tensor, TensorData};
+use crate::tensor::{Tensor, TensorData, round_to, wrap_to};
 use half::{bf16, f16};
 
 /// What memory holds before anything is written: NaN for floats and 85 for integers, so that a program that reads
@@ -48,16 +47,7 @@ pub(super) fn filled(
     Ok(Tensor { shape, dtype, data })
 }
 
-/// Number of elements held.
-pub(super) fn len(data: &TensorData) -> usize {
-    match data {
-        TensorData::Float(v) => v.len(),
-        TensorData::Int(v) => v.len(),
-    }
-}
-
 /// Appends the little-endian bytes of every element.
-#[allow(dead_code)]
 pub(super) fn encode(dtype: DType, data: &TensorData, out: &mut Vec<u8>) {
     match data {
         TensorData::Float(values) => match dtype {
@@ -77,7 +67,6 @@ pub(super) fn encode(dtype: DType, data: &TensorData, out: &mut Vec<u8>) {
 }
 
 /// Reads little-endian elements; a trailing part of an element is ignored.
-#[allow(dead_code)]
 pub(super) fn decode(dtype: DType, bytes: &[u8]) -> TensorData {
     let elements = bytes.chunks_exact(dtype.bytes());
     match dtype {
@@ -112,7 +101,7 @@ pub(super) fn decode(dtype: DType, bytes: &[u8]) -> TensorData {
 pub(super) fn check_well_formed(tensor: &Tensor, place: &dyn Fn() -> String) -> Result<(), InterpretError> {
     let elements = tensor.shape.iter().try_fold(1usize, |a, d| a.checked_mul(*d));
     let kind_fits = matches!(tensor.data, TensorData::Float(_)) == tensor.dtype.is_float();
-    if elements == Some(len(&tensor.data)) && kind_fits {
+    if elements == Some(tensor.data.len()) && kind_fits {
         return Ok(());
     }
     Err(InterpretError::Mismatch {
@@ -120,7 +109,7 @@ pub(super) fn check_well_formed(tensor: &Tensor, place: &dyn Fn() -> String) -> 
         expected: format!("the elements of {} {:?}", tensor.dtype, tensor.shape),
         found: format!(
             "{} {} elements",
-            len(&tensor.data),
+            tensor.data.len(),
             if matches!(tensor.data, TensorData::Float(_)) {
                 "floating-point"
             } else {

@@ -10,6 +10,9 @@ use std::ops::RangeInclusive;
 /// The name of the operator that is being checked.
 pub(super) type OpName = &'static str;
 
+/// The largest stride, padding, kernel extent and the like.
+pub(super) const LARGEST: i64 = i32::MAX as i64;
+
 /// Element types that an operand may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Accepts {
@@ -307,14 +310,16 @@ impl<'a> Reader<'a> {
             Some(_) => self.ints_n(name, low),
         }
     }
-    /// Exactly `N` integers of at least `low`.
+    /// Exactly `N` integers of at least `low`; anything from 2^31 on is refused, so that sums and products of them fit 64 bits.
     pub(super) fn ints_n<const N: usize>(&self, name: &str, low: i64) -> Result<[i64; N], OpError> {
         let all = self.ints(name)?;
         let fixed = <[i64; N]>::try_from(all).ok();
-        fixed.filter(|v| v.iter().all(|x| *x >= low)).ok_or_else(|| {
-            let problem = format!("expected {N} integers of at least {low}, found {all:?}");
-            attribute_error(self.op, name, problem)
-        })
+        fixed
+            .filter(|v| v.iter().all(|x| (low..=LARGEST).contains(x)))
+            .ok_or_else(|| {
+                let problem = format!("expected {N} integers of at least {low}, found {all:?}");
+                attribute_error(self.op, name, problem)
+            })
     }
     /// Integers.
     pub(super) fn ints(&self, name: &str) -> Result<&'a [i64], OpError> {

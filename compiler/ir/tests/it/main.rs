@@ -1,3 +1,4 @@
 //! Integration tests of the IR, one module per concept.
 
+mod ops;
 mod run_program;
