@@ -421,7 +421,7 @@ mod tests {
     fn threads_do_not_change_a_large_pack() {
         let shape = [37, 129, 81];
         let data: Vec<u8> = (0..37 * 129 * 81 * 4u32)
-            .map(|i| (i * 2654435761 >> 24) as u8)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
             .collect();
         let steps = [PackStep::Layout(vec![
             split(2, 1),
