@@ -3,10 +3,15 @@
 
 pub mod annotation;
 pub mod builder;
+pub mod generate;
 pub mod graph;
 pub mod index;
+pub mod interpret;
 pub mod layout;
 pub mod op;
 pub mod program;
+pub mod prove;
 pub mod sym;
 pub mod tensor;
+pub mod text;
+pub mod typing;

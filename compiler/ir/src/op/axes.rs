@@ -1,10 +1,14 @@
 //! Operators that reorder, insert, drop or repeat axes: `permute`, `expand_dims`, `squeeze`, `broadcast_to`.
 
 use super::check::{Accepts, Reader, arity, as_u8, attribute_error, dim_is, operand_error, result, tensor};
-use super::{LayoutRule, OpError, Operator};
+use super::lower::Lowering;
+use super::reference::{broadcast_strides, checked, value};
+use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo};
 use crate::graph::Attrs;
+use crate::program::TensorProgram;
 use crate::sym::SymExpr;
+use crate::tensor::{RefValue, strides};
 
 /// Result axis i is operand axis `perm[i]`.
 pub(super) struct Permute;
@@ -44,6 +48,26 @@ impl Operator for Permute {
         };
         Ok(result(shape, x.dtype))
     }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let own = strides(&call.args[0].shape);
+        let steps: Vec<usize> = Self::perm(&call.attrs)?.into_iter().map(|p| own[p]).collect();
+        let place = |index: &[usize]| Some(index.iter().zip(&steps).map(|(i, s)| i * s).sum());
+        Ok(value(call.args[0].rearranged(call.shape().to_vec(), 0.0, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let perm = Self::perm(call.attrs)?;
+        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+            let mut own = vec![SymExpr::zero(); perm.len()];
+            perm.iter().zip(index).for_each(|(p, i)| own[*p] = i.clone());
+            Ok(l.args[0].load(&own, &nest.ranges))
+        })
+    }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         Self::perm(attrs).map_or(LayoutRule::AbiOnly, |p| LayoutRule::Permute(as_u8(&p)))
     }
@@ -78,6 +102,25 @@ impl Operator for ExpandDims {
         };
         Ok(result(shape, x.dtype))
     }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        call.finish(call.args[0].data.clone())
+    }
+
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let lowering = Lowering::new(self.name(), call, 1..=1)?;
+        let axes = axes_of(self.name(), call.attrs, Some(lowering.out.dims.len()))?;
+        lowering.map(|l, nest, index| {
+            let kept = index.iter().enumerate().filter(|(i, _)| !axes.contains(i));
+            let own: Vec<SymExpr> = kept.map(|(_, e)| e.clone()).collect();
+            Ok(l.args[0].load(&own, &nest.ranges))
+        })
+    }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::Reshape
     }
@@ -97,6 +140,29 @@ impl Operator for Squeeze {
             }
         }
         Ok(result(super::reduce::reduced(&x.shape, &axes, false), x.dtype))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        call.finish(call.args[0].data.clone())
+    }
+
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let lowering = Lowering::new(self.name(), call, 1..=1)?;
+        let rank = lowering.args[0].dims.len();
+        let axes = axes_of(self.name(), call.attrs, Some(rank))?;
+        lowering.map(|l, nest, index| {
+            let mut kept = index.iter();
+            let own = (0..rank).map(|i| match axes.contains(&i) {
+                true => SymExpr::zero(),
+                false => kept.next().cloned().unwrap_or_default(),
+            });
+            Ok(l.args[0].load(&own.collect::<Vec<_>>(), &nest.ranges))
+        })
     }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::Reshape
@@ -123,6 +189,23 @@ impl Operator for BroadcastTo {
             }
         }
         Ok(result(ShapeInfo::Known(shape.to_vec()), x.dtype))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let steps = broadcast_strides(&call.args[0].shape, call.shape());
+        let place = |index: &[usize]| Some(index.iter().zip(&steps).map(|(i, s)| i * s).sum());
+        Ok(value(call.args[0].rearranged(call.shape().to_vec(), 0.0, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+            let own = l.args[0].broadcast_index(self.name(), index, &l.out.dims)?;
+            Ok(l.args[0].load(&own, &nest.ranges))
+        })
     }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::Elementwise

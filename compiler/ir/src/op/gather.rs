@@ -1,10 +1,15 @@
 //! Look-ups: `take` (by data) and `resize2d` (by position).
 
 use super::check::{Accepts, Reader, arity, rank_is, result, tensor};
-use super::{LayoutRule, OpError, Operator};
-use crate::annotation::{Annotation, ShapeInfo};
+use super::lower::Lowering;
+use super::reference::{around_axis, checked, value};
+use super::scalar::convert;
+use super::{LayoutRule, LegaliseCall, OpError, Operator};
+use crate::annotation::{Annotation, DType, ShapeInfo};
 use crate::graph::Attrs;
+use crate::program::TensorProgram;
 use crate::sym::SymExpr;
+use crate::tensor::RefValue;
 
 /// Elements of `data` along an axis, at `indices`. Negative indices count from the end; others out of range are clamped.
 pub(super) struct Take;
@@ -36,6 +41,50 @@ impl Operator for Take {
             },
         };
         Ok(result(shape, data.dtype))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let (data, indices) = (call.args[0], call.int_arg(1)?);
+        let axis = Self::axis(&call.attrs, Some(data.shape.len()))?;
+        let (_, extent, inner) = around_axis(&data.shape, axis);
+        if extent == 0 && !indices.is_empty() {
+            let expected = format!("elements along axis {axis}");
+            return Err(super::check::operand_error(self.name(), 0, expected, "none"));
+        }
+        let rank = call.args[1].shape.len();
+        let (own, of_indices) = (
+            crate::tensor::strides(&data.shape),
+            crate::tensor::strides(&call.args[1].shape),
+        );
+        let dot = |a: &[usize], b: &[usize]| a.iter().zip(b).map(|(i, s)| i * s).sum::<usize>();
+        let place = |index: &[usize]| {
+            let position = indices[dot(&index[axis..axis + rank], &of_indices)];
+            let wrapped = if position < 0 {
+                position.saturating_add(extent as i64)
+            } else {
+                position
+            };
+            let row = wrapped.clamp(0, extent as i64 - 1) as usize;
+            Some(dot(&index[..axis], &own) + row * inner + dot(&index[axis + rank..], &own[axis + 1..]))
+        };
+        Ok(value(data.rearranged(call.shape().to_vec(), 0.0, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let lowering = Lowering::new(self.name(), call, 2..=2)?;
+        let axis = Self::axis(call.attrs, Some(lowering.args[0].dims.len()))?;
+        lowering.map(|l, nest, index| {
+            let (data, indices) = (&l.args[0], &l.args[1]);
+            let after = axis + indices.dims.len();
+            let position = indices.load(&index[axis..after], &nest.ranges);
+            let position = convert(position, indices.dtype, DType::I64);
+            let own = [&index[..axis], &[SymExpr::zero()], &index[after..]].concat();
+            data.gather(self.name(), &own, axis, position, &nest.ranges)
+        })
     }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         match Self::axis(attrs, None).ok().and_then(|a| u8::try_from(a).ok()) {
@@ -69,6 +118,30 @@ impl Operator for Resize2d {
             _ => ShapeInfo::Rank(4),
         };
         Ok(result(shape, x.dtype))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let [sh, sw] = Self::scales(&call.attrs)?.map(|s| s as usize);
+        let x = call.args[0];
+        let (c, h, w) = (x.shape[1], x.shape[2], x.shape[3]);
+        let place = |i: &[usize]| Some(((i[0] * c + i[1]) * h + i[2] / sh) * w + i[3] / sw);
+        Ok(value(x.rearranged(call.shape().to_vec(), 0.0, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let scales = Self::scales(call.attrs)?;
+        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+            rank_is(self.name(), 0, &ShapeInfo::Rank(index.len()), 4..=4)?;
+            let mut own = index.to_vec();
+            for (axis, scale) in scales.iter().enumerate() {
+                own[axis + 2] = own[axis + 2].floor_div(*scale);
+            }
+            Ok(l.args[0].load(&own, &nest.ranges))
+        })
     }
     /// Like a pooling: channels and batch in any layout, spatial axes looked up.
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {

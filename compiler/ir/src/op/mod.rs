@@ -3,20 +3,26 @@
 
 mod axes;
 mod binary;
+mod blas;
 mod check;
 mod conv;
 mod create;
 mod gather;
+mod lower;
 mod matmul;
 mod normalise;
 mod pieces;
 mod pool;
 mod reduce;
+mod reference;
 mod relayout;
 mod reshape;
+mod scalar;
 mod scan;
 mod select;
+pub mod simplify;
 mod softmax;
+pub mod special;
 mod unary;
 
 use crate::annotation::{Annotation, TensorInfo};
@@ -144,10 +150,7 @@ pub trait Operator: Sync {
         args: &[RefValue],
         attrs: &Attrs,
         eval: &dyn Fn(&SymExpr) -> Option<i64>,
-    ) -> Result<RefValue, OpError> {
-        let _ = (args, attrs, eval);
-        Err(check::unsupported(self.name(), "no reference"))
-    }
+    ) -> Result<RefValue, OpError>;
     /// The same semantics by fast means (contractions by library); tested against [`Operator::evaluate`].
     ///
     /// # Errors
@@ -164,10 +167,7 @@ pub trait Operator: Sync {
     ///
     /// # Errors
     /// When a layout is not one that the layout rule allows, or a shape is not known.
-    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
-        let _ = call;
-        Err(check::unsupported(self.name(), "no legalisation"))
-    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError>;
     /// How layouts hang together for these operands.
     fn layout_rule(&self, args: &[&Annotation], attrs: &Attrs) -> LayoutRule;
 }

@@ -3,10 +3,15 @@
 use super::check::{
     Accepts, Reader, arity, attribute_error, differ, dim_is, operand_error, result, same_dtype, tensor,
 };
-use super::{LayoutRule, OpError, Operator};
+use super::lower::Lowering;
+use super::reference::{checked, value};
+use super::scalar::{guarded, index_le, index_lt, select};
+use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, ShapeInfo, TensorInfo};
 use crate::graph::Attrs;
+use crate::program::{Scalar, TensorProgram};
 use crate::sym::SymExpr;
+use crate::tensor::{RefValue, strides};
 
 /// Tensors one after another along an axis.
 pub(super) struct Concat;
@@ -71,6 +76,50 @@ impl Operator for Concat {
             None => ShapeInfo::Rank(rank),
         };
         Ok(result(shape, dtype))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let axis = one_axis(self.name(), &call.attrs, &["axis"], Some(call.shape().len()))?;
+        let outer: usize = call.shape()[..axis].iter().product();
+        if call.dtype().is_float() {
+            let parts = (0..args.len())
+                .map(|i| call.float_arg(i))
+                .collect::<Result<Vec<_>, _>>()?;
+            call.floats(interleave(&parts, outer))
+        } else {
+            let parts = (0..args.len())
+                .map(|i| call.int_arg(i))
+                .collect::<Result<Vec<_>, _>>()?;
+            call.ints(interleave(&parts, outer))
+        }
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let lowering = Lowering::new(self.name(), call, 1..=usize::MAX)?;
+        let axis = one_axis(self.name(), call.attrs, &["axis"], Some(lowering.out.dims.len()))?;
+        lowering.map(|l, nest, index| {
+            let mut offsets = vec![SymExpr::zero()];
+            for x in &l.args {
+                offsets.push(offsets[offsets.len() - 1].clone() + x.dims[axis].clone());
+            }
+            let piece = |k: usize| {
+                let mut own = index.to_vec();
+                own[axis] = own[axis].clone() - offsets[k].clone();
+                l.args[k].load(&own, &nest.ranges)
+            };
+            let last = l.args.len() - 1;
+            Ok((0..last).rev().fold(piece(last), |rest, k| {
+                select(
+                    index_lt(index[axis].clone(), offsets[k + 1].clone()),
+                    piece(k),
+                    rest,
+                )
+            }))
+        })
     }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         pieces_rule(one_axis(self.name(), attrs, &["axis"], None))
@@ -152,6 +201,36 @@ impl Operator for Slice {
         }
         Ok(result(ShapeInfo::Known(dims), x.dtype))
     }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let x = call.args[0];
+        let own = strides(&x.shape);
+        let (mut first, mut steps) = (0, own.clone());
+        for r in Self::ranges(&call.attrs, Some(x.shape.len()))? {
+            let constant = |e: &SymExpr| e.as_const().and_then(|b| usize::try_from(b).ok());
+            let begin =
+                constant(&r.begin).ok_or_else(|| attribute_error(self.name(), "begin", "not a constant"))?;
+            first += begin * own[r.axis];
+            steps[r.axis] *= r.step as usize;
+        }
+        let place =
+            |index: &[usize]| Some(first + index.iter().zip(&steps).map(|(i, s)| i * s).sum::<usize>());
+        Ok(value(x.rearranged(call.shape().to_vec(), 0.0, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+            let mut own = index.to_vec();
+            for r in Self::ranges(call.attrs, Some(own.len()))? {
+                own[r.axis] = own[r.axis].clone() * SymExpr::constant(r.step) + r.begin;
+            }
+            Ok(l.args[0].load(&own, &nest.ranges))
+        })
+    }
     fn layout_rule(&self, args: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         let rank = args
             .first()
@@ -193,6 +272,33 @@ impl Operator for Split {
             result(shape, x.dtype)
         };
         Ok(Annotation::Tuple(sizes.iter().map(piece).collect()))
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let x = call.args[0];
+        let axis = one_axis(self.name(), &call.attrs, &["axis", "sizes"], Some(x.shape.len()))?;
+        let (own, mut begin) = (strides(&x.shape), 0);
+        let mut pieces = Vec::new();
+        for (shape, _) in &call.outs {
+            let first = begin * own[axis];
+            let place =
+                |index: &[usize]| Some(first + index.iter().zip(&own).map(|(i, s)| i * s).sum::<usize>());
+            pieces.push(value(x.rearranged(shape.clone(), 0.0, place)));
+            begin += shape[axis];
+        }
+        Ok(RefValue::Tuple(pieces))
+    }
+    /// A program has one output and a split has several: it is rewritten into slices before legalisation.
+    fn legalise(&self, _: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        Err(super::check::unsupported(
+            self.name(),
+            "a tensor program has one output; rewrite the split into slices first",
+        ))
     }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         pieces_rule(one_axis(self.name(), attrs, &["axis", "sizes"], None))
@@ -238,6 +344,54 @@ impl Operator for Pad {
         }
         Ok(result(Self::padded(&x, begin, end), x.dtype))
     }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        let x = call.args[0];
+        let (begin, _, fill) = Self::attributes(&call.attrs)?;
+        let own = strides(&x.shape);
+        let place = |index: &[usize]| {
+            let mut at = 0;
+            for (axis, i) in index.iter().enumerate() {
+                let inside = i
+                    .checked_sub(begin[axis] as usize)
+                    .filter(|i| *i < x.shape[axis])?;
+                at += inside * own[axis];
+            }
+            Some(at)
+        };
+        Ok(value(x.rearranged(call.shape().to_vec(), fill, place)))
+    }
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let (begin, end, fill) = Self::attributes(call.attrs)?;
+        Lowering::new(self.name(), call, 1..=1)?.map(|l, nest, index| {
+            let x = &l.args[0];
+            super::check::rank_is(
+                self.name(),
+                0,
+                &ShapeInfo::Rank(x.dims.len()),
+                begin.len()..=begin.len(),
+            )?;
+            let mut own = index.to_vec();
+            let mut guards = Vec::new();
+            for (axis, at) in index.iter().enumerate() {
+                let before = SymExpr::constant(begin[axis]);
+                if begin[axis] > 0 {
+                    guards.push(index_le(before.clone(), at.clone()));
+                }
+                if end[axis] > 0 {
+                    guards.push(index_lt(at.clone(), x.dims[axis].clone() + before.clone()));
+                }
+                own[axis] = at.clone() - before;
+            }
+            let outside = Scalar::Const(fill, x.dtype);
+            Ok(guarded(guards, x.load(&own, &nest.ranges), outside))
+        })
+    }
     fn layout_rule(&self, _: &[&Annotation], attrs: &Attrs) -> LayoutRule {
         let Ok((begin, end, _)) = Self::attributes(attrs) else {
             return LayoutRule::AbiOnly;
@@ -248,4 +402,16 @@ impl Operator for Pad {
             _ => LayoutRule::AbiOnly,
         }
     }
+}
+
+/// Parts with a common number of outer rows, joined row by row.
+fn interleave<T: Copy>(parts: &[&[T]], outer: usize) -> Vec<T> {
+    let mut out = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+    for row in 0..outer {
+        for part in parts {
+            let length = part.len() / outer;
+            out.extend_from_slice(&part[row * length..][..length]);
+        }
+    }
+    out
 }

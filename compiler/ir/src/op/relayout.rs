@@ -1,9 +1,14 @@
 //! `layout_transform`: the identity on values; after layout selection its result has the named layout.
 
 use super::check::{Accepts, Reader, arity, attribute_error, result, tensor};
-use super::{LayoutRule, OpError, Operator};
+use super::lower::Lowering;
+use super::reference::{checked, value};
+use super::{LayoutRule, LegaliseCall, OpError, Operator};
 use crate::annotation::{Annotation, TensorInfo};
 use crate::graph::Attrs;
+use crate::program::TensorProgram;
+use crate::sym::SymExpr;
+use crate::tensor::RefValue;
 
 /// The operator.
 pub(super) struct LayoutTransform;
@@ -27,6 +32,19 @@ impl Operator for LayoutTransform {
             Annotation::Tensor(t) => Annotation::Tensor(t.in_layout(layout.clone())),
             other => other,
         })
+    }
+    fn evaluate(
+        &self,
+        args: &[RefValue],
+        attrs: &Attrs,
+        eval: &dyn Fn(&SymExpr) -> Option<i64>,
+    ) -> Result<RefValue, OpError> {
+        let call = checked(self, args, attrs, eval)?;
+        Ok(value(call.args[0].clone()))
+    }
+    /// A copy in the physical order of the result, whose layout is the one that the call's result has.
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        Lowering::new(NAME, call, 1..=1)?.map(|l, nest, index| Ok(l.args[0].load(index, &nest.ranges)))
     }
     fn layout_rule(&self, _: &[&Annotation], _: &Attrs) -> LayoutRule {
         LayoutRule::AbiOnly
