@@ -249,7 +249,7 @@ impl<'m> Context<'m> {
                     name: self.constant_name(hint),
                     shape: t.shape.clone(),
                     dtype: t.dtype,
-                    data: ConstantData::Inline(host::to_bytes(t).into()),
+                    data: ConstantData::Inline(t.to_bytes().into()),
                 };
                 let id = self.builder.constant(constant);
                 self.constants.insert(key, id);

@@ -2,9 +2,8 @@
 
 use super::error::OnnxError;
 use super::proto::TensorProto;
-use half::{bf16, f16};
 use relayout_ir::annotation::DType;
-use relayout_ir::tensor::{Tensor, TensorData};
+use relayout_ir::tensor::{Tensor, TensorData, round_to};
 
 /// The element type of an ONNX type number.
 pub(super) fn dtype(number: i32) -> Result<DType, String> {
@@ -48,36 +47,16 @@ pub(super) fn integers(shape: Vec<usize>, dtype: DType, data: Vec<i64>) -> Tenso
 
 /// A tensor of floats, `dtype` being floating-point.
 pub(super) fn floats(shape: Vec<usize>, dtype: DType, data: Vec<f32>) -> Tensor {
-    let data = match dtype {
-        DType::F16 => data.into_iter().map(|v| f16::from_f32(v).to_f32()).collect(),
-        DType::BF16 => data.into_iter().map(|v| bf16::from_f32(v).to_f32()).collect(),
-        _ => data,
-    };
     Tensor {
         shape,
         dtype,
-        data: TensorData::Float(data),
+        data: TensorData::Float(data.into_iter().map(|v| round_to(dtype, v)).collect()),
     }
 }
 
 /// Number of elements of a shape, `None` on overflow.
 pub(super) fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |acc, d| acc.checked_mul(*d))
-}
-
-/// Little-endian elements, as an inline constant holds them.
-pub(super) fn to_bytes(tensor: &Tensor) -> Vec<u8> {
-    match &tensor.data {
-        TensorData::Float(v) => match tensor.dtype {
-            DType::F16 => v.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-            DType::BF16 => v.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-            _ => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        },
-        TensorData::Int(v) => {
-            let bytes = tensor.dtype.bytes();
-            v.iter().flat_map(|x| x.to_le_bytes().into_iter().take(bytes)).collect()
-        }
-    }
 }
 
 /// Reads an initializer or a tensor attribute.
@@ -110,23 +89,8 @@ pub(super) fn from_proto(tensor: &TensorProto) -> Result<Tensor, OnnxError> {
     let raw = &tensor.raw_data;
     if !raw.is_empty() {
         have(raw.len(), "bytes")?;
-        let pairs = || raw.as_chunks::<2>().0.iter().copied();
-        let quads = || raw.as_chunks::<4>().0.iter().copied();
-        return Ok(match dtype {
-            DType::F32 => floats(shape, dtype, quads().map(f32::from_le_bytes).collect()),
-            DType::F16 => floats(shape, dtype, pairs().map(|b| f16::from_le_bytes(b).to_f32()).collect()),
-            DType::BF16 => floats(shape, dtype, pairs().map(|b| bf16::from_le_bytes(b).to_f32()).collect()),
-            DType::I64 => {
-                let words = raw.as_chunks::<8>().0.iter().copied();
-                integers(shape, dtype, words.map(i64::from_le_bytes).collect())
-            }
-            DType::I32 => integers(shape, dtype, quads().map(|b| i64::from(i32::from_le_bytes(b))).collect()),
-            DType::I8 => integers(shape, dtype, raw.iter().map(|b| i64::from(b.cast_signed())).collect()),
-            DType::U8 => integers(shape, dtype, raw.iter().map(|b| i64::from(*b)).collect()),
-            DType::Bool => integers(shape, dtype, raw.iter().map(|b| i64::from(*b != 0)).collect()),
-        });
+        return Tensor::from_bytes(shape, dtype, raw).map_err(|e| refuse(e.to_string()));
     }
-    let bits = |v: &i32| (v & 0xffff) as u16;
     Ok(match dtype {
         DType::F32 => {
             have(tensor.float_data.len(), "values")?;
@@ -140,8 +104,11 @@ pub(super) fn from_proto(tensor: &TensorProto) -> Result<Tensor, OnnxError> {
             have(tensor.int32_data.len(), "values")?;
             let data = tensor.int32_data.iter();
             match dtype {
-                DType::F16 => floats(shape, dtype, data.map(|v| f16::from_bits(bits(v)).to_f32()).collect()),
-                DType::BF16 => floats(shape, dtype, data.map(|v| bf16::from_bits(bits(v)).to_f32()).collect()),
+                // 16-bit floats are held as their bits.
+                DType::F16 | DType::BF16 => {
+                    let bits: Vec<u8> = data.flat_map(|v| v.to_le_bytes().into_iter().take(2)).collect();
+                    Tensor::from_bytes(shape, dtype, &bits).map_err(|e| refuse(e.to_string()))?
+                }
                 DType::Bool => integers(shape, dtype, data.map(|v| i64::from(*v != 0)).collect()),
                 _ => integers(shape, dtype, data.map(|v| i64::from(*v)).collect()),
             }
