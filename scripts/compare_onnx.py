@@ -51,19 +51,19 @@ def mix(x):
     return x
 
 
-def words(seed: int, key: str, count: int):
-    """One 64-bit word per element; element i depends only on (seed, key, i)."""
-    raise NotImplementedError
-
-
 def draw(seed, key, shape, dist):
+    """Element i depends only on (seed, key, i); see compiler/ir/src/generate.rs."""
     count = int(np.prod(shape, dtype=np.int64))
+    state = mix(np.array([(seed & MASK64) ^ fnv1a(key.encode())], dtype=np.uint64))
+    index = np.arange(1, count + 1, dtype=np.uint64)
+    z = mix(state + index * np.uint64(0x9E3779B97F4A7C15))
     kind, low, high = dist
-    import zlib
-    r = np.random.default_rng(zlib.crc32(key.encode()) + seed)
     if kind == "uniform":
-        return r.uniform(low, high, size=count).astype(np.float32).reshape(shape)
-    return r.integers(low, high, size=count).reshape(shape)
+        low, high = np.float32(low), np.float32(high)
+        unit = (z >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+        return (low + (high - low) * unit).astype(np.float32).reshape(shape)
+    span = np.uint64(max(high - low, 1))
+    return (np.int64(low) + ((z >> np.uint64(1)) % span).astype(np.int64)).reshape(shape)
 
 
 # ---------------------------------------------------------------- the rule: which distribution a tensor gets
