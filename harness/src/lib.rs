@@ -1,5 +1,8 @@
 //! The `relayout` harness as a library: what a run records, and what is derived from the records.
 
+pub mod analysis;
 pub mod journal;
+pub mod plots;
 pub mod record;
 pub mod stats;
+pub mod table;

@@ -1,4 +1,5 @@
 //! Integration tests of the harness's records and of what is derived from them.
 
 mod journal;
+mod plots;
 mod support;
