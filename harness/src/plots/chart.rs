@@ -50,6 +50,12 @@ impl Axis {
         self
     }
 
+    /// The same axis beginning earlier by a share of its length.
+    pub fn lowered(mut self, share: f64) -> Axis {
+        self.low -= share * (self.high - self.low);
+        self
+    }
+
     /// A logarithmic axis over whole decades around `low..=high`, both positive. Values are given to it as logarithms to base 10.
     pub fn decades(label: &str, low: f64, high: f64) -> Axis {
         let first = low.log10().floor();

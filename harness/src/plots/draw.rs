@@ -219,7 +219,7 @@ fn axes<DB: DrawingBackend>(
         tick_width = tick_width.max(text_width(area, text, SMALL)?);
     }
     let frame = Frame {
-        left: 62 + tick_width + 14,
+        left: 68 + tick_width + 14,
         top: top + 14,
         right: width as i32 - 30,
         bottom: height as i32 - 100,
@@ -231,7 +231,7 @@ fn axes<DB: DrawingBackend>(
             stroke(GRID, 2),
         ))?;
         let style = text_style(SMALL, INK, HPos::Right, VPos::Center);
-        area.draw_text(text, &style, (frame.left - 12, at))?;
+        area.draw_text(text, &style, (frame.left - 12, at + 5))?;
     }
     for (value, text) in x.map(|axis| axis.ticks.as_slice()).unwrap_or_default() {
         let Some(axis) = x else { break };
@@ -274,7 +274,7 @@ fn y_label<DB: DrawingBackend>(area: &Area<DB>, frame: &Frame, label: &str) -> D
     )
     .color(&INK)
     .pos(Pos::new(HPos::Center, VPos::Top));
-    area.draw_text(label, &style, (6, (frame.top + frame.bottom) / 2))
+    area.draw_text(label, &style, (12, (frame.top + frame.bottom) / 2))
 }
 
 fn bars<DB: DrawingBackend>(area: &Area<DB>, chart: &BarChart) -> Drawn<DB> {
@@ -341,7 +341,7 @@ fn bars<DB: DrawingBackend>(area: &Area<DB>, chart: &BarChart) -> Drawn<DB> {
 
 fn heat<DB: DrawingBackend>(area: &Area<DB>, chart: &HeatChart) -> Drawn<DB> {
     let (width, height) = area.dim_in_pixel();
-    let mut top = 8;
+    let mut top = 16;
     for note in &chart.notes {
         let style = text_style(TEXT, INK, HPos::Center, VPos::Top);
         area.draw_text(note, &style, (width as i32 / 2, top))?;
@@ -369,17 +369,27 @@ fn heat<DB: DrawingBackend>(area: &Area<DB>, chart: &HeatChart) -> Drawn<DB> {
             let shade = count as f64 / most as f64;
             area.draw(&Rectangle::new([from, to], solid(shade_of(shade))))?;
             area.draw(&Rectangle::new([from, to], stroke(GRID, 2)))?;
-            if count > 0 {
-                let ink = if shade > 0.5 { WHITE } else { INK };
-                let share = format!("{:.0}%", 100.0 * count as f64 / total as f64);
-                let middle = ((from.0 + to.0) / 2, (from.1 + to.1) / 2);
-                let style = text_style(SMALL, ink, HPos::Center, VPos::Center);
-                area.draw_text(&share, &style, middle)?;
-            }
         }
     }
     let diagonal = vec![(frame.left, frame.bottom), (frame.right, frame.top)];
     dashed(area, diagonal, (14, 10), stroke(GUIDE, 3))?;
+    for (row, counts) in chart.counts.iter().enumerate() {
+        for (column, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (x, y) = (column as i32, bins - 1 - row as i32);
+            let ink = if count as f64 / most as f64 > 0.5 {
+                WHITE
+            } else {
+                INK
+            };
+            let share = format!("{:.0}%", 100.0 * count as f64 / total as f64);
+            // In the upper left of its square, clear of the diagonal.
+            let at = (
+                frame.left + side * (10 * x + 4) / (10 * bins),
+                frame.top + side * (10 * y + 2) / (10 * bins),
+            );
+            area.draw_text(&share, &text_style(SMALL, ink, HPos::Center, VPos::Center), at)?;
+        }
+    }
     let edge = [(frame.left, frame.top), (frame.right, frame.bottom)];
     area.draw(&Rectangle::new(edge, stroke(INK, 3)))?;
     for (text, h, x) in [("Min", HPos::Left, frame.left), ("Max", HPos::Right, frame.right)] {

@@ -50,6 +50,15 @@ pub fn latency(median: f64) -> Latency {
     Latency::from_processes(LatencyMode::Isolated, vec![process; 5]).expect("positive samples")
 }
 
+/// Samples of one process that are all the same.
+pub fn uniform(ms: f64) -> Latency {
+    let process = ProcessSamples {
+        warm_up: 2,
+        samples_ms: vec![ms; 4],
+    };
+    Latency::from_processes(LatencyMode::Isolated, vec![process]).expect("positive samples")
+}
+
 /// A cell that ended well: predicted `cost`, measured `ms`, with `plan` as the hash of its program.
 pub fn cell(model: &str, strategy: &str, cost: u64, ms: f64, plan: &str) -> CellRecord {
     let mut record = CellRecord::new(key(model, strategy));
