@@ -5,5 +5,6 @@ pub mod diff;
 pub mod journal;
 pub mod plots;
 pub mod record;
+pub mod records;
 pub mod stats;
 pub mod table;

@@ -220,6 +220,7 @@ fn gap(facet: &Facet<'_>) -> Result<Figure, String> {
             steps: steps(&values, data.cases, curve.absent),
         });
     }
+    let top = if highest > 0.0 { highest } else { 1.0 };
     let markers = data.cases <= MARKER_LIMIT;
     let unproven = match data.unproven {
         0 => String::new(),
@@ -245,12 +246,8 @@ fn gap(facet: &Facet<'_>) -> Result<Figure, String> {
         caption,
         chart: Chart::Lines(LineChart {
             x: percent_axis("Models (%)"),
-            y: Axis::linear(
-                "Optimality gap (%)",
-                0.0,
-                if highest > 0.0 { highest } else { 1.0 },
-                5,
-            ),
+            // The line at 0 lies a little above the axis: markers on it keep clear of the ticks.
+            y: Axis::linear("Optimality gap (%)", 0.0, top, 5).lowered(0.05),
             lines,
             guide: None,
             markers,

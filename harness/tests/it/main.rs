@@ -4,4 +4,5 @@ mod analysis;
 mod diff;
 mod journal;
 mod plots;
+mod records;
 mod support;
