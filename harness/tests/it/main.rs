@@ -1,4 +1,8 @@
 //! Integration tests of the harness's records and of what is derived from them.
 
+mod analysis;
+mod diff;
 mod journal;
+mod plots;
+mod records;
 mod support;
