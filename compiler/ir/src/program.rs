@@ -86,6 +86,45 @@ pub enum UnaryOp {
     Not,
 }
 
+impl UnaryOp {
+    /// Every unary function.
+    pub const ALL: [UnaryOp; 14] = [
+        UnaryOp::Neg,
+        UnaryOp::Abs,
+        UnaryOp::Exp,
+        UnaryOp::Log,
+        UnaryOp::Sqrt,
+        UnaryOp::Rsqrt,
+        UnaryOp::Tanh,
+        UnaryOp::Erf,
+        UnaryOp::Sigmoid,
+        UnaryOp::Sin,
+        UnaryOp::Cos,
+        UnaryOp::Floor,
+        UnaryOp::Ceil,
+        UnaryOp::Not,
+    ];
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "neg",
+            UnaryOp::Abs => "abs",
+            UnaryOp::Exp => "exp",
+            UnaryOp::Log => "log",
+            UnaryOp::Sqrt => "sqrt",
+            UnaryOp::Rsqrt => "rsqrt",
+            UnaryOp::Tanh => "tanh",
+            UnaryOp::Erf => "erf",
+            UnaryOp::Sigmoid => "sigmoid",
+            UnaryOp::Sin => "sin",
+            UnaryOp::Cos => "cos",
+            UnaryOp::Floor => "floor",
+            UnaryOp::Ceil => "ceil",
+            UnaryOp::Not => "not",
+        }
+    }
+}
+
 /// Functions of two scalars of one type; comparisons give `bool`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
@@ -104,6 +143,43 @@ pub enum BinaryOp {
     Equal,
     And,
     Or,
+}
+
+impl BinaryOp {
+    /// Every binary function.
+    pub const ALL: [BinaryOp; 13] = [
+        BinaryOp::Add,
+        BinaryOp::Sub,
+        BinaryOp::Mul,
+        BinaryOp::Div,
+        BinaryOp::Min,
+        BinaryOp::Max,
+        BinaryOp::Pow,
+        BinaryOp::Mod,
+        BinaryOp::Less,
+        BinaryOp::LessEqual,
+        BinaryOp::Equal,
+        BinaryOp::And,
+        BinaryOp::Or,
+    ];
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "add",
+            BinaryOp::Sub => "sub",
+            BinaryOp::Mul => "mul",
+            BinaryOp::Div => "div",
+            BinaryOp::Min => "min",
+            BinaryOp::Max => "max",
+            BinaryOp::Pow => "pow",
+            BinaryOp::Mod => "mod",
+            BinaryOp::Less => "less",
+            BinaryOp::LessEqual => "less_equal",
+            BinaryOp::Equal => "equal",
+            BinaryOp::And => "and",
+            BinaryOp::Or => "or",
+        }
+    }
 }
 
 /// A scalar expression evaluated once per iteration.
@@ -143,6 +219,20 @@ pub enum Combiner {
     Max,
     Min,
     Prod,
+}
+
+impl Combiner {
+    /// Every combiner.
+    pub const ALL: [Combiner; 4] = [Combiner::Sum, Combiner::Max, Combiner::Min, Combiner::Prod];
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Combiner::Sum => "sum",
+            Combiner::Max => "max",
+            Combiner::Min => "min",
+            Combiner::Prod => "prod",
+        }
+    }
 }
 
 /// What a stage computes for each point of its spatial loops.
@@ -194,6 +284,29 @@ pub enum PatternKind {
     /// A contraction into whose output elementwise programs can be fused.
     OutputEwiseFusible,
     Opaque,
+}
+
+impl PatternKind {
+    /// Every pattern.
+    pub const ALL: [PatternKind; 6] = [
+        PatternKind::ElementWise,
+        PatternKind::Broadcast,
+        PatternKind::Injective,
+        PatternKind::Reduction,
+        PatternKind::OutputEwiseFusible,
+        PatternKind::Opaque,
+    ];
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            PatternKind::ElementWise => "element_wise",
+            PatternKind::Broadcast => "broadcast",
+            PatternKind::Injective => "injective",
+            PatternKind::Reduction => "reduction",
+            PatternKind::OutputEwiseFusible => "output_ewise_fusible",
+            PatternKind::Opaque => "opaque",
+        }
+    }
 }
 
 /// A tensor program.

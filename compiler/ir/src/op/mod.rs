@@ -1,11 +1,30 @@
 //! The operator registry: for each operator its shape deduction, its reference semantics, its legalisation and its layout
 //! rule. One file per family of operators; `README.md` beside this file is the table of names, operands and attributes.
 
+mod axes;
+mod binary;
+mod check;
+mod conv;
+mod create;
+mod gather;
+mod matmul;
+mod normalise;
+mod pieces;
+mod pool;
+mod reduce;
+mod relayout;
+mod reshape;
+mod scan;
+mod select;
+mod softmax;
+mod unary;
+
 use crate::annotation::{Annotation, TensorInfo};
 use crate::graph::Attrs;
 use crate::program::TensorProgram;
 use crate::sym::SymExpr;
 use crate::tensor::{RefValue, Tensor};
+use std::sync::LazyLock;
 
 /// An operator of the registry; an index into [`all`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +144,10 @@ pub trait Operator: Sync {
         args: &[RefValue],
         attrs: &Attrs,
         eval: &dyn Fn(&SymExpr) -> Option<i64>,
-    ) -> Result<RefValue, OpError>;
+    ) -> Result<RefValue, OpError> {
+        let _ = (args, attrs, eval);
+        Err(check::unsupported(self.name(), "no reference"))
+    }
     /// The same semantics by fast means (contractions by library); tested against [`Operator::evaluate`].
     ///
     /// # Errors
@@ -142,7 +164,10 @@ pub trait Operator: Sync {
     ///
     /// # Errors
     /// When a layout is not one that the layout rule allows, or a shape is not known.
-    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError>;
+    fn legalise(&self, call: &LegaliseCall<'_>) -> Result<TensorProgram, OpError> {
+        let _ = call;
+        Err(check::unsupported(self.name(), "no legalisation"))
+    }
     /// How layouts hang together for these operands.
     fn layout_rule(&self, args: &[&Annotation], attrs: &Attrs) -> LayoutRule;
 }
@@ -152,7 +177,46 @@ pub type TensorArg = std::sync::Arc<Tensor>;
 
 /// Every operator, sorted by name.
 pub fn all() -> &'static [&'static dyn Operator] {
-    &[]
+    static ALL: LazyLock<Vec<&'static dyn Operator>> = LazyLock::new(|| {
+        let single: [&'static dyn Operator; 29] = [
+            &select::Cast,
+            &select::Where,
+            &matmul::Matmul,
+            &conv::Conv2d,
+            &pool::Pool2d::Max,
+            &pool::Pool2d::Avg,
+            &softmax::Softmax::Plain,
+            &softmax::Softmax::Log,
+            &normalise::LayerNorm,
+            &normalise::RmsNorm,
+            &normalise::BatchNorm,
+            &normalise::GroupNorm,
+            &reshape::Reshape,
+            &axes::Permute,
+            &axes::ExpandDims,
+            &axes::Squeeze,
+            &axes::BroadcastTo,
+            &pieces::Concat,
+            &pieces::Slice,
+            &pieces::Split,
+            &pieces::Pad,
+            &gather::Take,
+            &gather::Resize2d,
+            &create::Arange,
+            &create::Full,
+            &create::TrilMask,
+            &scan::Cumsum,
+            &scan::Argmax,
+            &relayout::LayoutTransform,
+        ];
+        let mut all: Vec<_> = single.into_iter().collect();
+        all.extend(unary::operators());
+        all.extend(binary::operators());
+        all.extend(reduce::operators());
+        all.sort_unstable_by_key(|op| op.name());
+        all
+    });
+    &ALL
 }
 
 /// The operator of a name.

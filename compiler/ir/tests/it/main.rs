@@ -1,0 +1,3 @@
+//! Integration tests of the IR, one module per concept.
+
+mod run_program;
