@@ -83,7 +83,10 @@ pub fn permuted_layout(layout: &Layout, perm: &[u8]) -> Option<Layout> {
         .iter()
         .map(|s| {
             let axis = perm.iter().position(|&p| p == s.axis)?;
-            Some(relayout_ir::layout::Split { axis: u8::try_from(axis).ok()?, factor: s.factor })
+            Some(relayout_ir::layout::Split {
+                axis: u8::try_from(axis).ok()?,
+                factor: s.factor,
+            })
         })
         .collect::<Option<Vec<_>>>()?;
     Layout::new(perm.len(), splits).ok()
@@ -98,9 +101,10 @@ pub fn reshaped_layout(from: (&[SymExpr], &Layout), to: &[SymExpr]) -> Option<La
     }
     let target = normal_form(from.0, from.1, &linear_strides(from.0))?;
     let strides = linear_strides(to);
-    permutations(to.len()).into_iter().map(|order| Layout::permuted(&order)).find(|layout| {
-        normal_form(to, layout, &strides).as_ref() == Some(&target)
-    })
+    permutations(to.len())
+        .into_iter()
+        .map(|order| Layout::permuted(&order))
+        .find(|layout| normal_form(to, layout, &strides).as_ref() == Some(&target))
 }
 
 /// All orders of `0..rank`, lexicographically.
@@ -135,20 +139,42 @@ mod tests {
     fn heads_split_off_a_hidden_dimension_is_an_alias_at_any_sequence_length() {
         let s = SymExpr::named("s");
         let from = [SymExpr::constant(1), s.clone(), SymExpr::constant(768)];
-        let to = [SymExpr::constant(1), s.clone(), SymExpr::constant(12), SymExpr::constant(64)];
-        assert!(reshape_is_alias((&from, &Layout::row_major(3)), (&to, &Layout::row_major(4))));
-        let swapped = [SymExpr::constant(1), SymExpr::constant(12), s, SymExpr::constant(64)];
-        assert!(!reshape_is_alias((&from, &Layout::row_major(3)), (&swapped, &Layout::row_major(4))));
+        let to = [
+            SymExpr::constant(1),
+            s.clone(),
+            SymExpr::constant(12),
+            SymExpr::constant(64),
+        ];
+        assert!(reshape_is_alias(
+            (&from, &Layout::row_major(3)),
+            (&to, &Layout::row_major(4))
+        ));
+        let swapped = [
+            SymExpr::constant(1),
+            SymExpr::constant(12),
+            s,
+            SymExpr::constant(64),
+        ];
+        assert!(!reshape_is_alias(
+            (&from, &Layout::row_major(3)),
+            (&swapped, &Layout::row_major(4))
+        ));
     }
 
     #[test]
     fn flattening_a_blocked_pooled_image_is_an_alias() {
         let image = dims(&[1, 512, 1, 1]);
         let flat = dims(&[1, 512]);
-        assert!(reshape_is_alias((&image, &Layout::blocked(4, 1, 16)), (&flat, &Layout::row_major(2))));
+        assert!(reshape_is_alias(
+            (&image, &Layout::blocked(4, 1, 16)),
+            (&flat, &Layout::row_major(2))
+        ));
         let image = dims(&[1, 512, 7, 7]);
         let flat = dims(&[1, 512 * 49]);
-        assert!(!reshape_is_alias((&image, &Layout::blocked(4, 1, 16)), (&flat, &Layout::row_major(2))));
+        assert!(!reshape_is_alias(
+            (&image, &Layout::blocked(4, 1, 16)),
+            (&flat, &Layout::row_major(2))
+        ));
     }
 
     #[test]
@@ -158,15 +184,28 @@ mod tests {
         let to = permuted_layout(&Layout::row_major(4), &perm).expect("a permutation");
         assert_eq!(to, Layout::permuted(&[0, 2, 1, 3]));
         assert!(permute_is_alias(&d, &perm, &Layout::row_major(4), &to));
-        assert!(!permute_is_alias(&d, &perm, &Layout::row_major(4), &Layout::row_major(4)));
+        assert!(!permute_is_alias(
+            &d,
+            &perm,
+            &Layout::row_major(4),
+            &Layout::row_major(4)
+        ));
     }
 
     #[test]
     fn conversions_between_orders_of_unit_axes_are_free() {
         let d = dims(&[1, 64, 1, 1]);
-        assert!(conversion_is_alias(&d, &Layout::row_major(4), &Layout::permuted(&[0, 2, 3, 1])));
+        assert!(conversion_is_alias(
+            &d,
+            &Layout::row_major(4),
+            &Layout::permuted(&[0, 2, 3, 1])
+        ));
         let d = dims(&[1, 64, 2, 1]);
-        assert!(!conversion_is_alias(&d, &Layout::row_major(4), &Layout::permuted(&[0, 2, 3, 1])));
+        assert!(!conversion_is_alias(
+            &d,
+            &Layout::row_major(4),
+            &Layout::permuted(&[0, 2, 3, 1])
+        ));
     }
 
     #[test]

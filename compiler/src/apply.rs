@@ -64,9 +64,16 @@ pub struct Applied {
 ///
 /// # Errors
 /// When assignment, instance and module do not belong together.
-pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigId]) -> Result<Applied, ApplyError> {
+pub fn apply(
+    module: &mut Module,
+    extraction: &Extraction,
+    assignment: &[ConfigId],
+) -> Result<Applied, ApplyError> {
     if assignment.len() != extraction.roles.len() {
-        return Err(ApplyError::Length { expected: extraction.roles.len(), found: assignment.len() });
+        return Err(ApplyError::Length {
+            expected: extraction.roles.len(),
+            found: assignment.len(),
+        });
     }
     let entry = module.entry().ok_or(ApplyError::Module)?;
     let function = &mut module.functions[entry];
@@ -75,7 +82,10 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
     let mut requested: HashMap<ValueId, BTreeSet<Layout>> = HashMap::new();
     let mut chosen: HashMap<ValueId, (&crate::extract::LayoutConfig, &String)> = HashMap::new();
     for (operator, (role, config)) in extraction.roles.iter().zip(assignment).enumerate() {
-        let bad = || ApplyError::Config { operator, config: config.index() };
+        let bad = || ApplyError::Config {
+            operator,
+            config: config.index(),
+        };
         match role {
             Role::Parameter(v) => {
                 let layouts = layouts.get(v).ok_or(ApplyError::Module)?;
@@ -85,20 +95,30 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
                 let layouts = layouts.get(v).ok_or(ApplyError::Module)?;
                 produced.insert(*v, layouts.get(config.index()).ok_or_else(bad)?.clone());
             }
-            Role::Call { value, configs, implementations } => {
+            Role::Call {
+                value,
+                configs,
+                implementations,
+            } => {
                 let c = configs.get(config.index()).ok_or_else(bad)?;
                 produced.insert(*value, c.out.clone());
                 chosen.insert(*value, (c, &implementations[config.index()]));
             }
             Role::Result(v) => {
-                let rank = layouts.get(v).and_then(|l| l.first()).ok_or(ApplyError::Module)?.rank();
+                let rank = layouts
+                    .get(v)
+                    .and_then(|l| l.first())
+                    .ok_or(ApplyError::Module)?
+                    .rank();
                 requested.entry(*v).or_default().insert(Layout::row_major(rank));
             }
         }
     }
     for (value, (config, _)) in &chosen {
         let binding = function.bindings().find(|b| b.value == *value);
-        let Some(Expr::Op { args, .. }) = binding.map(|b| &b.expr) else { return Err(ApplyError::Module) };
+        let Some(Expr::Op { args, .. }) = binding.map(|b| &b.expr) else {
+            return Err(ApplyError::Module);
+        };
         for (arg, layout) in args.iter().zip(&config.args) {
             if let Some(layout) = layout {
                 requested.entry(*arg).or_default().insert(layout.clone());
@@ -108,7 +128,12 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
     let transform = op::by_name("layout_transform").ok_or(ApplyError::Module)?;
     let mut applied = Applied::default();
     let mut converted: HashMap<(ValueId, Layout), ValueId> = HashMap::new();
-    let mut rewriter = Rewriter { function, transform, produced: &produced, requested: &requested };
+    let mut rewriter = Rewriter {
+        function,
+        transform,
+        produced: &produced,
+        requested: &requested,
+    };
     let params = rewriter.function.params.clone();
     let mut prologue = Vec::new();
     for param in params {
@@ -121,7 +146,9 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
         for Binding { value, mut expr } in block.bindings {
             let constant = matches!(expr, Expr::Constant(_));
             match &mut expr {
-                Expr::Op { args, implementation, .. } => {
+                Expr::Op {
+                    args, implementation, ..
+                } => {
                     if let Some((config, name)) = chosen.get(&value) {
                         for (arg, layout) in args.iter_mut().zip(&config.args) {
                             if let Some(new) = layout.clone().and_then(|l| converted.get(&(*arg, l))) {
@@ -133,7 +160,10 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
                 }
                 Expr::Tuple(items) => {
                     for item in items.iter_mut() {
-                        let abi = layouts.get(item).and_then(|l| l.first()).map(|l| Layout::row_major(l.rank()));
+                        let abi = layouts
+                            .get(item)
+                            .and_then(|l| l.first())
+                            .map(|l| Layout::row_major(l.rank()));
                         if let Some(new) = abi.and_then(|l| converted.get(&(*item, l))) {
                             *item = *new;
                         }
@@ -144,11 +174,17 @@ pub fn apply(module: &mut Module, extraction: &Extraction, assignment: &[ConfigI
             bindings.push(Binding { value, expr });
             rewriter.define(value, constant, &mut bindings, &mut converted, &mut applied);
         }
-        out.push(relayout_ir::graph::Block { kind: block.kind, bindings });
+        out.push(relayout_ir::graph::Block {
+            kind: block.kind,
+            bindings,
+        });
     }
     let function = rewriter.function;
     function.blocks = out;
-    let abi = layouts.get(&function.result).and_then(|l| l.first()).map(|l| Layout::row_major(l.rank()));
+    let abi = layouts
+        .get(&function.result)
+        .and_then(|l| l.first())
+        .map(|l| Layout::row_major(l.rank()));
     if let Some(new) = abi.and_then(|l| converted.get(&(function.result, l))) {
         function.result = *new;
     }
@@ -172,25 +208,50 @@ impl Rewriter<'_> {
         converted: &mut HashMap<(ValueId, Layout), ValueId>,
         applied: &mut Applied,
     ) {
-        let Some(layout) = self.produced.get(&value) else { return };
-        let Annotation::Tensor(info) = &mut self.function.values[value].annotation else { return };
+        let Some(layout) = self.produced.get(&value) else {
+            return;
+        };
+        let Annotation::Tensor(info) = &mut self.function.values[value].annotation else {
+            return;
+        };
         info.layout = Some(layout.clone());
         let (info, name) = (info.clone(), self.function.values[value].name.clone());
         applied.layouts.push((name.clone(), layout.clone()));
-        let targets = self.requested.get(&value).into_iter().flatten().filter(|l| *l != layout);
+        let targets = self
+            .requested
+            .get(&value)
+            .into_iter()
+            .flatten()
+            .filter(|l| *l != layout);
         for (number, to) in targets.enumerate() {
             let mut new_name = format!("{name}_to{number}");
             while self.function.values.iter().any(|(_, v)| v.name == new_name) {
                 new_name.push('_');
             }
             let annotation = Annotation::Tensor(info.in_layout(to.clone()));
-            let new = self.function.values.push(Value { name: new_name, annotation });
+            let new = self.function.values.push(Value {
+                name: new_name,
+                annotation,
+            });
             let attrs = attrs([("layout", Attr::Layout(to.clone()))]);
-            let expr = Expr::Op { op: self.transform, args: vec![value], attrs, implementation: Some("generated".into()) };
+            let expr = Expr::Op {
+                op: self.transform,
+                args: vec![value],
+                attrs,
+                implementation: Some("generated".into()),
+            };
             bindings.push(Binding { value: new, expr });
             converted.insert((value, to.clone()), new);
-            let alias = info.dims().is_some_and(|d| crate::alias::conversion_is_alias(d, layout, to));
-            applied.conversions.push(Conversion { tensor: name.clone(), from: layout.clone(), to: to.clone(), constant, alias });
+            let alias = info
+                .dims()
+                .is_some_and(|d| crate::alias::conversion_is_alias(d, layout, to));
+            applied.conversions.push(Conversion {
+                tensor: name.clone(),
+                from: layout.clone(),
+                to: to.clone(),
+                constant,
+                alias,
+            });
         }
     }
 }

@@ -21,6 +21,9 @@ pub enum CoefficientError {
     /// A term without a coefficient.
     #[error("no coefficient for cost term `{0}`")]
     Missing(&'static str),
+    /// The text is no map from names to numbers.
+    #[error("{0}")]
+    Parse(String),
     /// A negative, infinite or undefined coefficient.
     #[error("coefficient of `{term}` is {value}; a finite non-negative number of nanoseconds is needed")]
     Value {
@@ -45,10 +48,16 @@ impl Coefficients {
                     .min()
                     .filter(|(d, _)| *d <= 4)
                     .map(|(_, n)| n.to_owned());
-                return Err(CoefficientError::Unknown { found: term.clone(), nearest });
+                return Err(CoefficientError::Unknown {
+                    found: term.clone(),
+                    nearest,
+                });
             }
             if !value.is_finite() || *value < 0.0 {
-                return Err(CoefficientError::Value { term: term.clone(), value: *value });
+                return Err(CoefficientError::Value {
+                    term: term.clone(),
+                    value: *value,
+                });
             }
         }
         match TERM_NAMES.iter().find(|n| !map.contains_key(**n)) {
@@ -56,9 +65,32 @@ impl Coefficients {
             None => Ok(Coefficients(map)),
         }
     }
+    /// Reads a coefficient file.
+    ///
+    /// # Errors
+    /// When the text is no such map, or see [`Coefficients::new`].
+    pub fn parse(text: &str) -> Result<Self, CoefficientError> {
+        let map = serde_yaml::from_str(text)
+            .map_err(|e: serde_yaml::Error| CoefficientError::Parse(e.to_string()))?;
+        Self::new(map)
+    }
+    /// The coefficients of `configs/targets/cpu-coefficients.yaml`, compiled in.
+    ///
+    /// # Errors
+    /// Never for the file that is shipped (a test reads it).
+    pub fn cpu() -> Result<Self, CoefficientError> {
+        Self::parse(include_str!("../../../configs/targets/cpu-coefficients.yaml"))
+    }
     /// The cost of some terms in nanoseconds, rounded, at least 1 when there is any term.
     pub fn cost(&self, terms: &Terms) -> u64 {
-        let sum: f64 = terms.iter().map(|(name, amount)| amount as f64 * self.0.get(name).copied().unwrap_or(0.0)).sum();
-        if terms.is_empty() { 0 } else { (sum.round() as u64).max(1) }
+        let sum: f64 = terms
+            .iter()
+            .map(|(name, amount)| amount as f64 * self.0.get(name).copied().unwrap_or(0.0))
+            .sum();
+        if terms.is_empty() {
+            0
+        } else {
+            (sum.round() as u64).max(1)
+        }
     }
 }

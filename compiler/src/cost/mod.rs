@@ -24,8 +24,10 @@ pub enum CostModelKind {
 
 impl CostModelKind {
     /// Every model with its name.
-    pub const ALL: [(CostModelKind, &'static str); 2] =
-        [(CostModelKind::Analytic, "analytic"), (CostModelKind::Profiled, "profiled")];
+    pub const ALL: [(CostModelKind, &'static str); 2] = [
+        (CostModelKind::Analytic, "analytic"),
+        (CostModelKind::Profiled, "profiled"),
+    ];
     /// The name in configurations and records.
     pub fn name(self) -> &'static str {
         match self {

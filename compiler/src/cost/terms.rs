@@ -129,7 +129,8 @@ pub fn config_terms(call: &CallShape<'_>) -> Terms {
         return terms;
     }
     let out_elements = elements(&call.out.0);
-    let traffic_of = |operands: &mut dyn Iterator<Item = u64>| operands.fold(0u64, |a, b| a.saturating_add(b));
+    let traffic_of =
+        |operands: &mut dyn Iterator<Item = u64>| operands.fold(0u64, |a, b| a.saturating_add(b));
     if call.fused {
         // The largest operand stays in registers; the others are read; nothing more is written.
         let total = traffic_of(&mut call.args.iter().map(bytes));
@@ -141,18 +142,37 @@ pub fn config_terms(call: &CallShape<'_>) -> Terms {
     terms.add("kernels", 1);
     let mut traffic = traffic_of(&mut call.args.iter().map(bytes)).saturating_add(bytes(&call.out));
     match call.rule {
-        LayoutRule::Conv2d { groups } => conv_terms(call, u64::try_from(*groups).unwrap_or(1), &mut terms, &mut traffic),
+        LayoutRule::Conv2d { groups } => conv_terms(
+            call,
+            u64::try_from(*groups).unwrap_or(1),
+            &mut terms,
+            &mut traffic,
+        ),
         LayoutRule::Matmul => matmul_terms(call, &mut terms),
         LayoutRule::Pool2d => {
             let amount = out_elements.saturating_mul(call.window.0.saturating_mul(call.window.1));
             let inner = innermost_axis(&call.out.2) == Some(1);
-            terms.add(if inner { "element.pool-inner" } else { "element.pool-outer" }, amount);
+            terms.add(
+                if inner {
+                    "element.pool-inner"
+                } else {
+                    "element.pool-outer"
+                },
+                amount,
+            );
         }
         LayoutRule::Reduce { axes, .. } | LayoutRule::AlongAxes(axes) => {
             let read = call.args.first().map_or(out_elements, |a| elements(&a.0));
             let layout = call.args.first().map_or(&call.out.2, |a| &a.2);
             let inner = innermost_axis(layout).is_some_and(|a| axes.iter().any(|x| usize::from(*x) == a));
-            terms.add(if inner { "element.reduce-inner" } else { "element.reduce-outer" }, read);
+            terms.add(
+                if inner {
+                    "element.reduce-inner"
+                } else {
+                    "element.reduce-outer"
+                },
+                read,
+            );
             if element_class(call.op) == "element.transcendental" {
                 terms.add("element.transcendental", read);
             }
@@ -162,13 +182,19 @@ pub fn config_terms(call: &CallShape<'_>) -> Terms {
             terms.add("element.indexed", out_elements);
         }
     }
-    let place = if traffic > call.cache_bytes { "bytes.memory" } else { "bytes.cache" };
+    let place = if traffic > call.cache_bytes {
+        "bytes.memory"
+    } else {
+        "bytes.cache"
+    };
     terms.add(place, traffic);
     terms
 }
 
 fn conv_terms(call: &CallShape<'_>, groups: u64, terms: &mut Terms, traffic: &mut u64) {
-    let [(x, dtype, x_layout), (weight, ..), ..] = call.args.as_slice() else { return };
+    let [(x, dtype, x_layout), (weight, ..), ..] = call.args.as_slice() else {
+        return;
+    };
     let (out, _, out_layout) = &call.out;
     let multiply_adds = elements(out).saturating_mul(weight[1..].iter().product());
     let width = out.get(3).copied().unwrap_or(1);
@@ -197,7 +223,9 @@ fn conv_terms(call: &CallShape<'_>, groups: u64, terms: &mut Terms, traffic: &mu
 }
 
 fn matmul_terms(call: &CallShape<'_>, terms: &mut Terms) {
-    let [(a, _, a_layout), (b, _, b_layout), ..] = call.args.as_slice() else { return };
+    let [(a, _, a_layout), (b, _, b_layout), ..] = call.args.as_slice() else {
+        return;
+    };
     let (out, _, out_layout) = &call.out;
     let depth = a.last().copied().unwrap_or(1);
     let multiply_adds = elements(out).saturating_mul(depth);
@@ -212,7 +240,11 @@ fn matmul_terms(call: &CallShape<'_>, terms: &mut Terms) {
     } else {
         innermost_axis(a_layout) == Some(a.len().saturating_sub(2))
     };
-    let extent = if columns_inner { out.last().copied().unwrap_or(1) } else { out[rank.saturating_sub(2)] };
+    let extent = if columns_inner {
+        out.last().copied().unwrap_or(1)
+    } else {
+        out[rank.saturating_sub(2)]
+    };
     if vector {
         terms.add("matmul.vector", with_lanes(multiply_adds, extent));
     } else {
@@ -222,9 +254,8 @@ fn matmul_terms(call: &CallShape<'_>, terms: &mut Terms) {
 
 fn element_class(op: &str) -> &'static str {
     match op {
-        "exp" | "log" | "tanh" | "erf" | "sigmoid" | "silu" | "gelu" | "sin" | "cos" | "pow" | "softmax" | "log_softmax" => {
-            "element.transcendental"
-        }
+        "exp" | "log" | "tanh" | "erf" | "sigmoid" | "silu" | "gelu" | "sin" | "cos" | "pow" | "softmax"
+        | "log_softmax" => "element.transcendental",
         _ => "element.simple",
     }
 }
@@ -232,8 +263,14 @@ fn element_class(op: &str) -> &'static str {
 /// The terms of converting a tensor; none when the two layouts are the same bytes (the caller says so).
 pub fn conversion_terms(dims: &[u64], dtype: DType, from: &Layout, to: &Layout) -> Terms {
     let mut terms = Terms::none();
-    let moved = elements(dims).saturating_mul(dtype.bytes() as u64).saturating_mul(2);
-    let name = if innermost_axis(from) == innermost_axis(to) { "convert.rows" } else { "convert.transpose" };
+    let moved = elements(dims)
+        .saturating_mul(dtype.bytes() as u64)
+        .saturating_mul(2);
+    let name = if innermost_axis(from) == innermost_axis(to) {
+        "convert.rows"
+    } else {
+        "convert.transpose"
+    };
     terms.add(name, moved);
     terms.add("kernels", 1);
     terms

@@ -30,17 +30,26 @@ pub struct ConvCombination {
 }
 
 /// Every combination of a call whose layouts are in the domains; the imported one (all row-major) comes first.
-pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], call: &Call<'_>) -> Vec<LayoutConfig> {
+pub fn configurations(
+    view: &GraphView<'_>,
+    domains: &Domains,
+    blocks: &[u32],
+    call: &Call<'_>,
+) -> Vec<LayoutConfig> {
     let domain = |value: relayout_ir::graph::ValueId| view.position[value.index()].map(|p| &domains[p]);
     let out_domain = domain(call.value).cloned().unwrap_or_default();
     let mut found = vec![imported(call)];
     let mut add = |config: LayoutConfig| {
         let known = out_domain.contains(&config.out)
-            && config.args.iter().zip(call.args).all(|(layout, arg)| match (layout, domain(*arg)) {
-                (Some(l), Some(d)) => d.contains(l),
-                (None, _) => true,
-                (Some(_), None) => false,
-            });
+            && config
+                .args
+                .iter()
+                .zip(call.args)
+                .all(|(layout, arg)| match (layout, domain(*arg)) {
+                    (Some(l), Some(d)) => d.contains(l),
+                    (None, _) => true,
+                    (Some(_), None) => false,
+                });
         if known && !found.contains(&config) {
             found.push(config);
         }
@@ -49,16 +58,27 @@ pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], c
         (LayoutRule::Conv2d { groups }, [Some(x), Some(weight), rest @ ..]) => {
             for c in conv_combinations(x, weight, &call.shapes.out, *groups, blocks) {
                 let mut args = vec![Some(c.x), Some(c.weight)];
-                args.extend(rest.iter().map(|d| d.as_ref().map(|d| Layout::row_major(d.len()))));
+                args.extend(
+                    rest.iter()
+                        .map(|d| d.as_ref().map(|d| Layout::row_major(d.len()))),
+                );
                 add(LayoutConfig { args, out: c.out });
             }
         }
         (LayoutRule::Matmul, [Some(_), Some(_)]) => {
-            let side = |i: usize| domain(call.args[i]).into_iter().flatten().filter(|l| matrix_is_readable(l));
+            let side = |i: usize| {
+                domain(call.args[i])
+                    .into_iter()
+                    .flatten()
+                    .filter(|l| matrix_is_readable(l))
+            };
             for a in side(0) {
                 for b in side(1) {
                     for out in out_domain.iter().filter(|l| matrix_is_readable(l)) {
-                        add(LayoutConfig { args: vec![Some(a.clone()), Some(b.clone())], out: out.clone() });
+                        add(LayoutConfig {
+                            args: vec![Some(a.clone()), Some(b.clone())],
+                            out: out.clone(),
+                        });
                     }
                 }
             }
@@ -66,7 +86,10 @@ pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], c
         (LayoutRule::Reduce { .. }, [Some(_)]) => {
             for layout in domain(call.args[0]).into_iter().flatten() {
                 if let Some(out) = result_layout(&call.rule, &call.shapes, 0, layout) {
-                    add(LayoutConfig { args: vec![Some(layout.clone())], out });
+                    add(LayoutConfig {
+                        args: vec![Some(layout.clone())],
+                        out,
+                    });
                 }
             }
         }
@@ -76,7 +99,10 @@ pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], c
                     if is_alias(call, layout, out) {
                         let mut args = vec![Some(layout.clone())];
                         args.resize(call.args.len(), None);
-                        add(LayoutConfig { args, out: out.clone() });
+                        add(LayoutConfig {
+                            args,
+                            out: out.clone(),
+                        });
                     }
                 }
             }
@@ -91,7 +117,10 @@ pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], c
                     })
                     .collect();
                 if let Some(args) = args {
-                    add(LayoutConfig { args, out: out.clone() });
+                    add(LayoutConfig {
+                        args,
+                        out: out.clone(),
+                    });
                 }
             }
         }
@@ -101,7 +130,9 @@ pub fn configurations(view: &GraphView<'_>, domains: &Domains, blocks: &[u32], c
 
 /// Whether the call only renames bytes under these layouts of its first operand and its result.
 pub fn is_alias(call: &Call<'_>, from: &Layout, to: &Layout) -> bool {
-    let Some(Some(dims)) = call.shapes.args.first() else { return false };
+    let Some(Some(dims)) = call.shapes.args.first() else {
+        return false;
+    };
     match &call.rule {
         LayoutRule::Permute(perm) => alias::permute_is_alias(dims, perm, from, to),
         LayoutRule::Reshape => alias::reshape_is_alias((dims, from), (&call.shapes.out, to)),
@@ -111,7 +142,12 @@ pub fn is_alias(call: &Call<'_>, from: &Layout, to: &Layout) -> bool {
 
 fn imported(call: &Call<'_>) -> LayoutConfig {
     LayoutConfig {
-        args: call.shapes.args.iter().map(|d| d.as_ref().map(|d| Layout::row_major(d.len()))).collect(),
+        args: call
+            .shapes
+            .args
+            .iter()
+            .map(|d| d.as_ref().map(|d| Layout::row_major(d.len())))
+            .collect(),
         out: Layout::row_major(call.shapes.out.len()),
     }
 }
@@ -119,7 +155,11 @@ fn imported(call: &Call<'_>) -> LayoutConfig {
 /// A matmul operand is read with unit stride along one of its last two axes.
 fn matrix_is_readable(layout: &Layout) -> bool {
     let rank = layout.rank();
-    !layout.is_blocked() && layout.splits().last().is_some_and(|s| usize::from(s.axis) + 2 >= rank)
+    !layout.is_blocked()
+        && layout
+            .splits()
+            .last()
+            .is_some_and(|s| usize::from(s.axis) + 2 >= rank)
 }
 
 /// The combinations that have a kernel: NCHW; NHWC with HWIO weights; channel-blocked with weights blocked alike; and for
@@ -134,8 +174,16 @@ pub fn conv_combinations(
     let nchw = Layout::row_major(4);
     let nhwc = Layout::permuted(&[0, 2, 3, 1]);
     let mut found = vec![
-        ConvCombination { x: nchw.clone(), weight: nchw.clone(), out: nchw.clone() },
-        ConvCombination { x: nhwc.clone(), weight: hwio(), out: nhwc.clone() },
+        ConvCombination {
+            x: nchw.clone(),
+            weight: nchw.clone(),
+            out: nchw.clone(),
+        },
+        ConvCombination {
+            x: nhwc.clone(),
+            weight: hwio(),
+            out: nhwc.clone(),
+        },
     ];
     let depthwise = groups > 1 && weight[1].is_const(1) && x[1] == out[1];
     for &block in blocks {
@@ -143,13 +191,29 @@ pub fn conv_combinations(
         if !fits(out, &image) || (groups > 1 && !depthwise) {
             continue;
         }
-        let from_blocked = if depthwise { blocked_weight(block, None) } else { blocked_weight(block, Some(block)) };
+        let from_blocked = if depthwise {
+            blocked_weight(block, None)
+        } else {
+            blocked_weight(block, Some(block))
+        };
         if fits(x, &image) && fits(weight, &from_blocked) {
-            found.push(ConvCombination { x: image.clone(), weight: from_blocked, out: image });
+            found.push(ConvCombination {
+                x: image.clone(),
+                weight: from_blocked,
+                out: image,
+            });
         } else if groups == 1 {
             let from_plain = blocked_weight(block, None);
-            found.push(ConvCombination { x: nchw.clone(), weight: from_plain.clone(), out: image.clone() });
-            found.push(ConvCombination { x: nhwc.clone(), weight: from_plain, out: image });
+            found.push(ConvCombination {
+                x: nchw.clone(),
+                weight: from_plain.clone(),
+                out: image.clone(),
+            });
+            found.push(ConvCombination {
+                x: nhwc.clone(),
+                weight: from_plain,
+                out: image,
+            });
         }
     }
     found

@@ -30,18 +30,31 @@ pub type Domains = Vec<Vec<Layout>>;
 /// The spreading is a fixed point over sweeps forward and backward; every sweep but the last adds a layout somewhere, so
 /// there are at most `tensors × MAX_LAYOUTS` sweeps (in practice the depth of the graph's reshapes).
 pub fn domains(view: &GraphView<'_>, blocks: &[u32], policy: DomainPolicy) -> Domains {
-    let mut domains: Domains = view.tensors.iter().map(|t| vec![Layout::row_major(t.dims.len())]).collect();
+    let mut domains: Domains = view
+        .tensors
+        .iter()
+        .map(|t| vec![Layout::row_major(t.dims.len())])
+        .collect();
     let cap = match policy {
         DomainPolicy::Spread => MAX_LAYOUTS,
         DomainPolicy::Full => usize::MAX,
     };
-    let mut spread = Spread { view, cap, changed: false };
+    let mut spread = Spread {
+        view,
+        cap,
+        changed: false,
+    };
     for call in view.calls() {
         let sensitive = sensitive_layouts(&call.rule, &call.shapes, blocks);
         for (operand, layouts) in sensitive.args.into_iter().enumerate() {
-            layouts.into_iter().for_each(|l| spread.offer(&mut domains, call.args[operand].index(), l));
+            layouts
+                .into_iter()
+                .for_each(|l| spread.offer(&mut domains, call.args[operand].index(), l));
         }
-        sensitive.out.into_iter().for_each(|l| spread.offer(&mut domains, call.value.index(), l));
+        sensitive
+            .out
+            .into_iter()
+            .for_each(|l| spread.offer(&mut domains, call.value.index(), l));
     }
     if policy == DomainPolicy::Full {
         for (t, domain) in view.tensors.iter().zip(&mut domains) {
@@ -77,7 +90,9 @@ struct Spread<'a, 'm> {
 
 impl Spread<'_, '_> {
     fn offer(&mut self, domains: &mut Domains, value: usize, layout: Layout) {
-        let Some(position) = self.view.position[value] else { return };
+        let Some(position) = self.view.position[value] else {
+            return;
+        };
         let domain = &mut domains[position];
         if domain.len() < self.cap && !domain.contains(&layout) {
             domain.push(layout);
@@ -86,7 +101,9 @@ impl Spread<'_, '_> {
     }
     fn forward(&mut self, domains: &mut Domains, call: &super::view::Call<'_>) {
         for (operand, arg) in call.args.iter().enumerate() {
-            let Some(position) = self.view.position[arg.index()] else { continue };
+            let Some(position) = self.view.position[arg.index()] else {
+                continue;
+            };
             for layout in domains[position].clone() {
                 if let Some(out) = result_layout(&call.rule, &call.shapes, operand, &layout) {
                     self.offer(domains, call.value.index(), out);
@@ -95,7 +112,9 @@ impl Spread<'_, '_> {
         }
     }
     fn backward(&mut self, domains: &mut Domains, call: &super::view::Call<'_>) {
-        let Some(position) = self.view.position[call.value.index()] else { return };
+        let Some(position) = self.view.position[call.value.index()] else {
+            return;
+        };
         for layout in domains[position].clone() {
             for (operand, arg) in call.args.iter().enumerate() {
                 if let Some(from) = operand_layout(&call.rule, &call.shapes, operand, &layout) {
@@ -116,8 +135,14 @@ pub struct Sensitive {
 
 /// The image layouts of an NCHW tensor: NCHW, NHWC, and NCHW blocked by each of `blocks` that divides the channels.
 pub fn image_layouts(dims: &[SymExpr], blocks: &[u32]) -> Vec<Layout> {
-    let blocked = blocks.iter().map(|&b| Layout::blocked(4, 1, b)).filter(|l| fits(dims, l));
-    [Layout::row_major(4), Layout::permuted(&[0, 2, 3, 1])].into_iter().chain(blocked).collect()
+    let blocked = blocks
+        .iter()
+        .map(|&b| Layout::blocked(4, 1, b))
+        .filter(|l| fits(dims, l));
+    [Layout::row_major(4), Layout::permuted(&[0, 2, 3, 1])]
+        .into_iter()
+        .chain(blocked)
+        .collect()
 }
 
 /// HWIO, the weight layout of NHWC convolutions.
@@ -129,8 +154,16 @@ pub fn hwio() -> Layout {
 /// blocks of `inp` outside them when the input is blocked too.
 pub fn blocked_weight(out: u32, inp: Option<u32>) -> Layout {
     let outer = (0..4).map(|axis| Split { axis, factor: None });
-    let inner = inp.map(|f| Split { axis: 1, factor: Some(f) }).into_iter();
-    let last = std::iter::once(Split { axis: 0, factor: Some(out) });
+    let inner = inp
+        .map(|f| Split {
+            axis: 1,
+            factor: Some(f),
+        })
+        .into_iter();
+    let last = std::iter::once(Split {
+        axis: 0,
+        factor: Some(out),
+    });
     Layout::new(4, outer.chain(inner).chain(last).collect()).unwrap_or_else(|_| Layout::row_major(4))
 }
 
@@ -144,7 +177,10 @@ pub fn swapped(rank: usize) -> Layout {
 }
 
 fn sensitive_layouts(rule: &LayoutRule, shapes: &Shapes, blocks: &[u32]) -> Sensitive {
-    let mut out = Sensitive { args: vec![Vec::new(); shapes.args.len()], out: Vec::new() };
+    let mut out = Sensitive {
+        args: vec![Vec::new(); shapes.args.len()],
+        out: Vec::new(),
+    };
     match (rule, shapes.args.as_slice()) {
         (LayoutRule::Conv2d { groups }, [Some(x), Some(weight), ..]) => {
             out.args[0] = image_layouts(x, blocks);

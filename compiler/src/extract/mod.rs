@@ -147,7 +147,14 @@ pub fn extract(
     }
     let view = GraphView::new(module)?;
     let domains = domain::domains(&view, &pricing.target.blocks, policy);
-    Builder { view: &view, domains: &domains, pricing, bindings, policy }.build(name, family)
+    Builder {
+        view: &view,
+        domains: &domains,
+        pricing,
+        bindings,
+        policy,
+    }
+    .build(name, family)
 }
 
 /// Every kernel that the profiled model needs for a module, each once, in a deterministic order.
@@ -229,18 +236,31 @@ impl Builder<'_, '_> {
         }
         for (index, tensor) in self.view.tensors.iter().enumerate() {
             let (inputs, configs, role) = match &tensor.producer {
-                Producer::Parameter => (Vec::new(), vec![out.free(0, self.bindings)], Role::Parameter(tensor.value)),
+                Producer::Parameter => (
+                    Vec::new(),
+                    vec![out.free(0, self.bindings)],
+                    Role::Parameter(tensor.value),
+                ),
                 Producer::Constant => {
-                    let configs = (0..self.domains[index].len()).map(|l| out.free(l, self.bindings)).collect();
+                    let configs = (0..self.domains[index].len())
+                        .map(|l| out.free(l, self.bindings))
+                        .collect();
                     (Vec::new(), configs, Role::Constant(tensor.value))
                 }
                 Producer::Call(call) => self.call(call, index, &mut out)?,
             };
-            problem.operator(OperatorSpec { name: tensor.name.to_owned(), inputs, output: index, configs });
+            problem.operator(OperatorSpec {
+                name: tensor.name.to_owned(),
+                inputs,
+                output: index,
+                configs,
+            });
             out.finish_operator(role);
         }
         for (number, &value) in self.view.results.iter().enumerate() {
-            let Some(source) = self.view.position[value.index()] else { continue };
+            let Some(source) = self.view.position[value.index()] else {
+                continue;
+            };
             let sink = problem.tensor(TensorSpec {
                 name: format!("result{number}"),
                 layouts: vec!["abi".into()],
@@ -250,9 +270,17 @@ impl Builder<'_, '_> {
                 transpose_terms: Vec::new(),
             });
             out.transpose_costs.push(vec![vec![vec![0; self.bindings.len()]]]);
-            let config = ConfigSpec { inputs: vec![0], ..out.free(0, self.bindings) };
+            let config = ConfigSpec {
+                inputs: vec![0],
+                ..out.free(0, self.bindings)
+            };
             let name = format!("result{number}");
-            problem.operator(OperatorSpec { name, inputs: vec![source], output: sink, configs: vec![config] });
+            problem.operator(OperatorSpec {
+                name,
+                inputs: vec![source],
+                output: sink,
+                configs: vec![config],
+            });
             out.finish_operator(Role::Result(value));
         }
         Ok(Extraction {
@@ -282,7 +310,9 @@ impl Builder<'_, '_> {
             let spec = self.pricing.spec(self.view, call, config);
             let priced = self.pricing.call(self.view, call, &spec, fused, self.bindings)?;
             let number = |value: ValueId, layout: &Layout| {
-                position(value).and_then(|p| self.domains[p].iter().position(|l| l == layout)).unwrap_or(0)
+                position(value)
+                    .and_then(|p| self.domains[p].iter().position(|l| l == layout))
+                    .unwrap_or(0)
             };
             specs.push(ConfigSpec {
                 inputs: call
@@ -292,14 +322,31 @@ impl Builder<'_, '_> {
                     .filter(|(a, _)| position(**a).is_some())
                     .filter_map(|(a, l)| l.as_ref().map(|l| number(*a, l)))
                     .collect(),
-                output: self.domains[index].iter().position(|l| *l == config.out).unwrap_or(0),
+                output: self.domains[index]
+                    .iter()
+                    .position(|l| *l == config.out)
+                    .unwrap_or(0),
                 cost: self.weighted(&priced.costs, &self.view.function.values[call.value].name)?,
-                terms: Some(priced.terms.iter().map(|(n, a)| (n.to_owned(), a as f64)).collect()),
+                terms: Some(
+                    priced
+                        .terms
+                        .iter()
+                        .map(|(n, a)| (n.to_owned(), a as f64))
+                        .collect(),
+                ),
             });
             implementations.push(spec.implementation.clone());
             out.config(priced);
         }
-        Ok((inputs, specs, Role::Call { value: call.value, configs, implementations }))
+        Ok((
+            inputs,
+            specs,
+            Role::Call {
+                value: call.value,
+                configs,
+                implementations,
+            },
+        ))
     }
 
     fn transposes(&self, index: usize) -> Result<(Vec<Vec<Option<u64>>>, Vec<Vec<Vec<u64>>>), ExtractError> {
@@ -313,7 +360,10 @@ impl Builder<'_, '_> {
         for (i, from) in layouts.iter().enumerate() {
             for (j, to) in layouts.iter().enumerate() {
                 if !alias::conversion_is_alias(&tensor.dims, from, to) {
-                    let costs = self.pricing.conversion(self.view, tensor, from, to, self.bindings)?.costs;
+                    let costs = self
+                        .pricing
+                        .conversion(self.view, tensor, from, to, self.bindings)?
+                        .costs;
                     weighted[i][j] = Some(self.weighted(&costs, tensor.name)?);
                     split[i][j] = costs;
                 }
@@ -326,7 +376,9 @@ impl Builder<'_, '_> {
         self.bindings
             .iter()
             .zip(costs)
-            .try_fold(0u64, |sum, (b, c)| b.weight.checked_mul(*c).and_then(|c| sum.checked_add(c)))
+            .try_fold(0u64, |sum, (b, c)| {
+                b.weight.checked_mul(*c).and_then(|c| sum.checked_add(c))
+            })
             .ok_or_else(|| ExtractError::Overflow(what.to_owned()))
     }
 }
@@ -344,8 +396,16 @@ struct Parts {
 impl Parts {
     /// A configuration without operands or cost.
     fn free(&mut self, output: usize, bindings: &[ShapeBinding]) -> ConfigSpec {
-        self.pending.push(Priced { costs: vec![0; bindings.len()], terms: Terms::none() });
-        ConfigSpec { inputs: Vec::new(), output, cost: 0, terms: None }
+        self.pending.push(Priced {
+            costs: vec![0; bindings.len()],
+            terms: Terms::none(),
+        });
+        ConfigSpec {
+            inputs: Vec::new(),
+            output,
+            cost: 0,
+            terms: None,
+        }
     }
     fn config(&mut self, priced: Priced) {
         self.pending.push(priced);
@@ -360,9 +420,15 @@ impl Parts {
 
 impl Extraction {
     /// Operator cost and transpose cost of an assignment under each binding, unweighted.
-    pub fn cost_per_binding(&self, assignment: &[relayout_layouts::ConfigId], bindings: usize) -> Vec<(u64, u64)> {
+    pub fn cost_per_binding(
+        &self,
+        assignment: &[relayout_layouts::ConfigId],
+        bindings: usize,
+    ) -> Vec<(u64, u64)> {
         let mut sums = vec![(0u64, 0u64); bindings];
-        let Ok(check) = relayout_layouts::check(&self.problem, assignment) else { return sums };
+        let Ok(check) = relayout_layouts::check(&self.problem, assignment) else {
+            return sums;
+        };
         for (op, config) in assignment.iter().enumerate() {
             for (sum, cost) in sums.iter_mut().zip(&self.operator_costs[op][config.index()]) {
                 sum.0 = sum.0.saturating_add(*cost);

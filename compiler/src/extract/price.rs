@@ -46,12 +46,21 @@ impl CallSpec {
     /// One line for people.
     pub fn describe(&self) -> String {
         let tensor = |t: &TensorInfo| {
-            let dims = t.dims().map(|d| d.iter().map(SymExpr::to_string).collect::<Vec<_>>().join("x")).unwrap_or_default();
+            let dims = t
+                .dims()
+                .map(|d| d.iter().map(SymExpr::to_string).collect::<Vec<_>>().join("x"))
+                .unwrap_or_default();
             let layout = t.layout_or_abi().map(|l| l.to_string()).unwrap_or_default();
             format!("{dims}{layout}")
         };
         let args: Vec<String> = self.args.iter().map(tensor).collect();
-        format!("{} {} -> {} [{}]", self.op.name(), args.join(" "), tensor(&self.out), self.implementation)
+        format!(
+            "{} {} -> {} [{}]",
+            self.op.name(),
+            args.join(" "),
+            tensor(&self.out),
+            self.implementation
+        )
     }
     /// A conversion of a tensor.
     pub fn conversion(view: &GraphView<'_>, tensor: &TensorView<'_>, from: &Layout, to: &Layout) -> Self {
@@ -106,25 +115,38 @@ pub struct Priced {
 impl Pricing<'_> {
     /// The key of a kernel under a binding.
     pub fn key(&self, spec: &CallSpec, binding: &ShapeBinding) -> Result<String, ExtractError> {
-        (self.unit_key)(spec, binding).map_err(|problem| ExtractError::Unit { description: spec.describe(), problem })
+        (self.unit_key)(spec, binding).map_err(|problem| ExtractError::Unit {
+            description: spec.describe(),
+            problem,
+        })
     }
 
     /// The call under a configuration.
     pub fn spec(&self, view: &GraphView<'_>, call: &Call<'_>, config: &LayoutConfig) -> CallSpec {
         let info = |value: relayout_ir::graph::ValueId, layout: &Layout| {
-            view.function.values[value].annotation.as_tensor().map(|t| t.in_layout(layout.clone()))
+            view.function.values[value]
+                .annotation
+                .as_tensor()
+                .map(|t| t.in_layout(layout.clone()))
         };
         let args = call.args.iter().zip(&config.args);
         let mut spec = CallSpec {
             op: call.op,
             attrs: call.attrs.clone(),
-            args: args.filter_map(|(a, l)| l.as_ref().and_then(|l| info(*a, l))).collect(),
+            args: args
+                .filter_map(|(a, l)| l.as_ref().and_then(|l| info(*a, l)))
+                .collect(),
             out: info(call.value, &config.out).unwrap_or_else(|| TensorInfo::new(Vec::new(), DType::F32)),
             syms: view.function.syms.clone(),
             implementation: String::new(),
-            alias: config.args.first().and_then(Option::as_ref).is_some_and(|from| is_alias(call, from, &config.out)),
+            alias: config
+                .args
+                .first()
+                .and_then(Option::as_ref)
+                .is_some_and(|from| is_alias(call, from, &config.out)),
         };
-        spec.implementation = implementation_of(&spec.legalise_call("unit"), spec.op, self.target).to_string();
+        spec.implementation =
+            implementation_of(&spec.legalise_call("unit"), spec.op, self.target).to_string();
         spec
     }
 
@@ -138,7 +160,10 @@ impl Pricing<'_> {
         bindings: &[ShapeBinding],
     ) -> Result<Priced, ExtractError> {
         let name = &view.function.values[call.value].name;
-        let mut priced = Priced { costs: Vec::new(), terms: Terms::none() };
+        let mut priced = Priced {
+            costs: Vec::new(),
+            terms: Terms::none(),
+        };
         for binding in bindings {
             let bound = |info: &TensorInfo| bind(info, binding, name);
             let shape = CallShape {
@@ -152,7 +177,7 @@ impl Pricing<'_> {
                 library: spec.implementation != "generated",
                 fused,
                 alias: spec.alias,
-                cache_bytes: self.target.last_level_cache_bytes(),
+                cache_bytes: self.target.caches.l3,
             };
             let terms = config_terms(&shape);
             priced.costs.push(match self.model {
@@ -174,7 +199,10 @@ impl Pricing<'_> {
         bindings: &[ShapeBinding],
     ) -> Result<Priced, ExtractError> {
         let info = TensorInfo::new(tensor.dims.clone(), tensor.dtype);
-        let mut priced = Priced { costs: Vec::new(), terms: Terms::none() };
+        let mut priced = Priced {
+            costs: Vec::new(),
+            terms: Terms::none(),
+        };
         for binding in bindings {
             let (dims, dtype, _) = bind(&info, binding, tensor.name)?;
             let terms = conversion_terms(&dims, dtype, from, to);
@@ -189,9 +217,17 @@ impl Pricing<'_> {
         Ok(priced)
     }
 
-    fn measured(&self, table: &ProfileTable, spec: &CallSpec, binding: &ShapeBinding) -> Result<u64, ExtractError> {
+    fn measured(
+        &self,
+        table: &ProfileTable,
+        spec: &CallSpec,
+        binding: &ShapeBinding,
+    ) -> Result<u64, ExtractError> {
         let key = self.key(spec, binding)?;
-        table.get(&key).ok_or_else(|| ExtractError::Unprofiled { description: spec.describe(), key })
+        table.get(&key).ok_or_else(|| ExtractError::Unprofiled {
+            description: spec.describe(),
+            key,
+        })
     }
 }
 
@@ -202,20 +238,28 @@ fn pair(attrs: &Attrs, name: &str) -> (u64, u64) {
     }
 }
 
-fn bind(info: &TensorInfo, binding: &ShapeBinding, tensor: &str) -> Result<(Vec<u64>, DType, Layout), ExtractError> {
+fn bind(
+    info: &TensorInfo,
+    binding: &ShapeBinding,
+    tensor: &str,
+) -> Result<(Vec<u64>, DType, Layout), ExtractError> {
     let dims = info.dims().unwrap_or_default();
     let extents = dims
         .iter()
         .map(|d| {
             let value = d.eval(&|v| binding.values.get(v.name()).copied());
-            value.and_then(|v| u64::try_from(v).ok()).ok_or_else(|| ExtractError::Unbound {
-                tensor: tensor.to_owned(),
-                dim: d.to_string(),
-                binding: format!("{:?}", binding.values),
-            })
+            value
+                .and_then(|v| u64::try_from(v).ok())
+                .ok_or_else(|| ExtractError::Unbound {
+                    tensor: tensor.to_owned(),
+                    dim: d.to_string(),
+                    binding: format!("{:?}", binding.values),
+                })
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let layout = info.layout_or_abi().unwrap_or_else(|| Layout::row_major(dims.len()));
+    let layout = info
+        .layout_or_abi()
+        .unwrap_or_else(|| Layout::row_major(dims.len()));
     Ok((extents, info.dtype.unwrap_or(DType::F32), layout))
 }
 
@@ -224,7 +268,9 @@ fn bind(info: &TensorInfo, binding: &ShapeBinding, tensor: &str) -> Result<(Vec<
 pub fn is_fused(view: &GraphView<'_>, call: &Call<'_>, pricing: &Pricing<'_>) -> bool {
     matches!(call.rule, LayoutRule::Elementwise)
         && call.args.iter().zip(&call.shapes.args).any(|(arg, dims)| {
-            let Some(position) = view.position[arg.index()] else { return false };
+            let Some(position) = view.position[arg.index()] else {
+                return false;
+            };
             let tensor = &view.tensors[position];
             tensor.reads == 1
                 && dims.as_deref() == Some(call.shapes.out.as_slice())
@@ -233,9 +279,14 @@ pub fn is_fused(view: &GraphView<'_>, call: &Call<'_>, pricing: &Pricing<'_>) ->
 }
 
 fn takes_epilogue(view: &GraphView<'_>, tensor: &TensorView<'_>, pricing: &Pricing<'_>) -> bool {
-    let Producer::Call(producer) = &tensor.producer else { return false };
+    let Producer::Call(producer) = &tensor.producer else {
+        return false;
+    };
     match producer.rule {
-        LayoutRule::Conv2d { .. } | LayoutRule::Elementwise | LayoutRule::Pool2d | LayoutRule::Reduce { .. } => true,
+        LayoutRule::Conv2d { .. }
+        | LayoutRule::Elementwise
+        | LayoutRule::Pool2d
+        | LayoutRule::Reduce { .. } => true,
         LayoutRule::Matmul => {
             let rm = |d: &Option<Vec<SymExpr>>| d.as_ref().map(|d| Layout::row_major(d.len()));
             let config = LayoutConfig {

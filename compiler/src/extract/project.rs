@@ -60,10 +60,15 @@ fn broadcast_projection(dims: &[SymExpr], out_dims: &[SymExpr], out: &Layout) ->
     let offset = out_dims.len().checked_sub(dims.len())?;
     let mut splits = Vec::new();
     for split in out.splits() {
-        let Some(axis) = usize::from(split.axis).checked_sub(offset) else { continue };
+        let Some(axis) = usize::from(split.axis).checked_sub(offset) else {
+            continue;
+        };
         let stretched = dims[axis] != out_dims[axis + offset];
         if !(stretched && split.factor.is_some()) {
-            splits.push(Split { axis: axis as u8, factor: split.factor });
+            splits.push(Split {
+                axis: axis as u8,
+                factor: split.factor,
+            });
         }
     }
     Layout::new(dims.len(), splits).ok()
@@ -71,16 +76,26 @@ fn broadcast_projection(dims: &[SymExpr], out_dims: &[SymExpr], out: &Layout) ->
 
 /// A reduction's result in the order of its operand.
 fn reduced_layout(layout: &Layout, axes: &[u8], keep: bool) -> Option<Layout> {
-    let splits = layout.splits().iter().filter_map(|s| match (axes.contains(&s.axis), keep) {
-        (false, true) => Some(*s),
-        (true, true) => s.factor.is_none().then_some(*s),
-        (false, false) => {
-            let removed_before = axes.iter().filter(|a| **a < s.axis).count() as u8;
-            Some(Split { axis: s.axis - removed_before, factor: s.factor })
-        }
-        (true, false) => None,
-    });
-    let rank = if keep { layout.rank() } else { layout.rank() - axes.len() };
+    let splits = layout
+        .splits()
+        .iter()
+        .filter_map(|s| match (axes.contains(&s.axis), keep) {
+            (false, true) => Some(*s),
+            (true, true) => s.factor.is_none().then_some(*s),
+            (false, false) => {
+                let removed_before = axes.iter().filter(|a| **a < s.axis).count() as u8;
+                Some(Split {
+                    axis: s.axis - removed_before,
+                    factor: s.factor,
+                })
+            }
+            (true, false) => None,
+        });
+    let rank = if keep {
+        layout.rank()
+    } else {
+        layout.rank() - axes.len()
+    };
     Layout::new(rank, splits.collect()).ok()
 }
 

@@ -1,7 +1,7 @@
 //! The graph as extraction sees it: tensor values with their producers and consumers, operator calls with their layout rules.
 
-use super::project::Shapes;
 use super::ExtractError;
+use super::project::Shapes;
 use relayout_ir::annotation::{Annotation, DType, TensorInfo};
 use relayout_ir::graph::{Attrs, Expr, GraphFunction, Module, ValueId};
 use relayout_ir::index::Idx;
@@ -88,8 +88,12 @@ impl<'m> GraphView<'m> {
         }
         results.iter().copied().for_each(&mut count);
 
-        let mut view =
-            GraphView { function, tensors: Vec::new(), position: vec![None; function.values.len()], results };
+        let mut view = GraphView {
+            function,
+            tensors: Vec::new(),
+            position: vec![None; function.values.len()],
+            results,
+        };
         for &param in &function.params {
             if matches!(function.values[param].annotation, Annotation::Tensor(_)) {
                 view.add(param, Producer::Parameter, reads[param.index()])?;
@@ -141,15 +145,28 @@ impl<'m> GraphView<'m> {
         args: &'m [ValueId],
         attrs: &'m Attrs,
     ) -> Result<Call<'m>, ExtractError> {
-        let annotations: Vec<&Annotation> = args.iter().map(|a| &self.function.values[*a].annotation).collect();
-        let mut shapes = Shapes { args: Vec::new(), out: known(self.function, value, tensor_of(self.function, value)?)?.0 };
+        let annotations: Vec<&Annotation> = args
+            .iter()
+            .map(|a| &self.function.values[*a].annotation)
+            .collect();
+        let mut shapes = Shapes {
+            args: Vec::new(),
+            out: known(self.function, value, tensor_of(self.function, value)?)?.0,
+        };
         for &arg in args {
             shapes.args.push(match &self.function.values[arg].annotation {
                 Annotation::Tensor(info) => Some(known(self.function, arg, info)?.0),
                 _ => None,
             });
         }
-        Ok(Call { value, op, attrs, args, rule: op.get().layout_rule(&annotations, attrs), shapes })
+        Ok(Call {
+            value,
+            op,
+            attrs,
+            args,
+            rule: op.get().layout_rule(&annotations, attrs),
+            shapes,
+        })
     }
 
     /// The tensor of a value, if something reads it.
@@ -179,16 +196,25 @@ pub fn result_values(function: &GraphFunction) -> Vec<ValueId> {
 }
 
 fn tensor_of(function: &GraphFunction, value: ValueId) -> Result<&TensorInfo, ExtractError> {
-    function.values[value].annotation.as_tensor().ok_or_else(|| ExtractError::Binding {
-        binding: function.values[value].name.clone(),
-        found: "a value that is not a tensor".into(),
-    })
+    function.values[value]
+        .annotation
+        .as_tensor()
+        .ok_or_else(|| ExtractError::Binding {
+            binding: function.values[value].name.clone(),
+            found: "a value that is not a tensor".into(),
+        })
 }
 
-fn known(function: &GraphFunction, value: ValueId, info: &TensorInfo) -> Result<(Vec<SymExpr>, DType), ExtractError> {
+fn known(
+    function: &GraphFunction,
+    value: ValueId,
+    info: &TensorInfo,
+) -> Result<(Vec<SymExpr>, DType), ExtractError> {
     match (info.dims(), info.dtype) {
         (Some(dims), Some(dtype)) => Ok((dims.to_vec(), dtype)),
-        _ => Err(ExtractError::UnknownShape { binding: function.values[value].name.clone() }),
+        _ => Err(ExtractError::UnknownShape {
+            binding: function.values[value].name.clone(),
+        }),
     }
 }
 
