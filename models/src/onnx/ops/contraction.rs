@@ -97,6 +97,12 @@ fn conv(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
             rank.saturating_sub(2)
         ));
     }
+    if ctx.rank(&weight)? != rank {
+        return refuse(format!(
+            "a rank-{} weight of a rank-{rank} operand",
+            ctx.rank(&weight)?
+        ));
+    }
     let (x, weight) = if flat {
         (
             ctx.expand_dims(&call.part("image"), &x, &[2])?,

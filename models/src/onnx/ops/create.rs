@@ -98,9 +98,12 @@ fn range(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         ctx.host_floats(limit),
         ctx.host_floats(delta),
     ) {
-        let (s, l, d) = (s[0], l[0], d[0]);
+        let (Some(s), Some(l), Some(d)) = (s.first(), l.first(), d.first()) else {
+            return refuse("an empty operand");
+        };
+        let (s, l, d) = (*s, *l, *d);
         let count = f64::from((l - s) / d).ceil().max(0.0);
-        if !(count <= KNOWN as f64) {
+        if count > KNOWN as f64 {
             return refuse(format!("{count} floating-point elements"));
         }
         let data: Vec<f32> = (0..count as usize).map(|i| s + i as f32 * d).collect();
@@ -118,12 +121,9 @@ fn range(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     };
     if let (Some(s), Some(l)) = (start.as_const(), limit.as_const()) {
         let span = l.saturating_sub(s);
-        let count = if step > 0 {
-            span.saturating_add(step - 1) / step
-        } else {
-            span.saturating_add(step + 1) / step
-        }
-        .max(0);
+        // Rounded away from zero; a bound behind the start gives nothing.
+        let rounded = span.saturating_add(step.saturating_sub(step.signum()));
+        let count = rounded.checked_div(step).unwrap_or(0).max(0);
         if count <= 1 << 20 {
             let data: Vec<i64> = (0..count).map(|i| s + i * step).collect();
             return Ok(vec![ctx.host(host::integers(vec![data.len()], dtype, data))]);

@@ -178,6 +178,9 @@ fn backward(
     let (Some(d), Some(end)) = (extent.as_const(), range.end.as_const()) else {
         return refuse("a negative step along a symbolic axis");
     };
+    if d > 1 << 24 {
+        return refuse("a negative step along more than 2^24 elements");
+    }
     let place = |v: i64, low: i64| {
         if v < 0 {
             v.saturating_add(d).max(low)
@@ -212,11 +215,20 @@ fn split(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
             let Some(extent) = dims[axis].as_const() else {
                 return refuse("an even split of a symbolic axis");
             };
-            let parts = call.node.int("num_outputs", count as i64).max(1);
+            let parts = count.max(1) as i64;
+            if call.node.int("num_outputs", parts) != parts {
+                return refuse(format!("num_outputs other than the {parts} results"));
+            }
             // Equal parts, the last one smaller if need be.
-            let part = (extent + parts - 1) / parts;
+            let part = extent.saturating_add(parts - 1) / parts;
             (0..parts)
-                .map(|i| SymExpr::from((extent - i * part).clamp(0, part)))
+                .map(|i| {
+                    SymExpr::from(
+                        extent
+                            .saturating_sub(i.saturating_mul(part))
+                            .clamp(0, part.max(0)),
+                    )
+                })
                 .collect()
         }
     };

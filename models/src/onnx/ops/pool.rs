@@ -50,9 +50,12 @@ pub(super) fn pads(
                 if strides[axis] < 1 {
                     return refuse(format!("strides = {strides:?}"));
                 }
-                let result = (extent + strides[axis] - 1) / strides[axis];
-                let reach = dilations[axis].saturating_mul(kernel[axis] - 1).saturating_add(1);
-                let total = ((result - 1) * strides[axis])
+                let result = extent.saturating_add(strides[axis] - 1) / strides[axis];
+                let reach = dilations[axis]
+                    .saturating_mul(kernel[axis].saturating_sub(1))
+                    .saturating_add(1);
+                let total = (result - 1)
+                    .saturating_mul(strides[axis])
                     .saturating_add(reach)
                     .saturating_sub(extent)
                     .max(0);
