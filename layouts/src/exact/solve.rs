@@ -379,7 +379,7 @@ mod tests {
     fn networks() -> impl Iterator<Item = Network> {
         let modelling = Modelling {
             hubs: Hubs::Subsets(3),
-            produced: true,
+            produced_from: 16,
             requests_from: 16,
         };
         let problem = |seed| {
