@@ -172,7 +172,7 @@ def metadata(model):
     return {p.key: p.value for p in model.metadata_props}
 
 
-def feeds(model, seed, inputs_dir):
+def feeds(model, seed, inputs_dir, dims):
     """Every graph input that has no initializer, drawn by the rule (or read from --inputs when a file of its name is there)."""
     graph = Graph(model)
     inits = {i.name for i in model.graph.initializer}
@@ -183,7 +183,7 @@ def feeds(model, seed, inputs_dir):
         if value.name in inits:
             continue
         tensor = value.type.tensor_type
-        shape = [d.dim_value for d in tensor.shape.dim]
+        shape = [extent(d, dims, axis) for axis, d in enumerate(tensor.shape.dim)]
         dist = graph.distribution(value.name, shape, tensor.elem_type, data is None or value.name in data)
         array = draw(seed, value.name, shape, dist)
         given = inputs_dir and Path(inputs_dir) / f"{sanitise(value.name)}.npy"
@@ -193,6 +193,13 @@ def feeds(model, seed, inputs_dir):
             array = array.astype(onnx.helper.tensor_dtype_to_np_dtype(BF16))
         out[value.name] = array.astype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     return out
+
+
+def extent(dim, dims, axis):
+    """A dimension's value; named ones come from --dim, or are 1 in leading axes and 128 elsewhere."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value
+    return int(dims.get(dim.dim_param, 1 if axis == 0 else 128))
 
 
 def sanitise(name):
@@ -244,10 +251,12 @@ def main():
     parser.add_argument("--write", metavar="DIR", help="write onnxruntime's outputs there")
     parser.add_argument("--write-inputs", metavar="DIR", help="write the drawn data inputs there")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="largest accepted relative error (default 1e-3)")
+    parser.add_argument("--dim", metavar="NAME=VALUE", action="append", default=[], help="value of a named dimension")
     parser.add_argument("--stats", action="store_true", help="print mean and deviation of every intermediate value")
     args = parser.parse_args()
     model = onnx.load(args.file)
-    inputs = feeds(model, args.seed, args.inputs)
+    dims = dict(d.split("=", 1) for d in args.dim)
+    inputs = feeds(model, args.seed, args.inputs, dims)
     outputs = [o.name for o in model.graph.output]
     reference = run(model, inputs, args.stats)
     if args.write_inputs:

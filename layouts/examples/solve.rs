@@ -1,10 +1,11 @@
 //! Solves one instance: `cargo run --release -p relayout-layouts --example solve -- FILE STRATEGY [SECONDS [BYTES]]`.
 //!
-//! Prints incumbents and bounds as they come, then the answer.
+//! Prints incumbents and bounds as they come, then the answer. `exact-dominance-subsets` is `exact` without these switches.
 
 use std::time::{Duration, Instant};
 
-use relayout_layouts::{Budget, Trace, json, strategy_by_name};
+use relayout_layouts::exact::Exact;
+use relayout_layouts::{Budget, Strategy, Trace, json, strategy_by_name};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,7 +20,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(bytes) = rest.get(1) {
         budget = budget.with_memory_limit(bytes.parse()?);
     }
-    let strategy = strategy_by_name(strategy)?;
+    let strategy: Box<dyn Strategy> = match strategy.split_once('-') {
+        Some(("exact", off)) => Box::new(
+            off.split('-')
+                .try_fold(Exact::default(), |e, switch| e.without(switch))?,
+        ),
+        _ => strategy_by_name(strategy)?,
+    };
     let mut trace = Trace::new(|p| {
         eprintln!(
             "{:9.4} s  incumbent {:?}  bound {:?}",

@@ -96,7 +96,12 @@ pub fn draw_inputs(
             };
             Ok(InputTensor {
                 name: input.name.clone(),
-                shape: input.dims.iter().enumerate().map(extent).collect::<Result<_, _>>()?,
+                shape: input
+                    .dims
+                    .iter()
+                    .enumerate()
+                    .map(extent)
+                    .collect::<Result<_, _>>()?,
                 dtype: input.dtype,
                 generator: Generator {
                     seed,

@@ -120,16 +120,20 @@ impl Sizes {
                 return Ok((spec.name, spec.default));
             };
             let accepted = match (found, spec.kind) {
-                (OverrideValue::Int(v), OverrideKind::Size(low, high)) => (low..=high).contains(v).then_some(*v),
+                (OverrideValue::Int(v), OverrideKind::Size(low, high)) => {
+                    (low..=high).contains(v).then_some(*v)
+                }
                 (OverrideValue::Int(v), OverrideKind::OneOf(values)) => values.contains(v).then_some(*v),
                 _ => None,
             };
-            accepted.map(|v| (spec.name, v)).ok_or_else(|| ZooError::OverrideValue {
-                model,
-                key: spec.name,
-                expected: spec.kind.to_string(),
-                found: found.to_string(),
-            })
+            accepted
+                .map(|v| (spec.name, v))
+                .ok_or_else(|| ZooError::OverrideValue {
+                    model,
+                    key: spec.name,
+                    expected: spec.kind.to_string(),
+                    found: found.to_string(),
+                })
         };
         Ok(Sizes {
             model,
@@ -139,7 +143,11 @@ impl Sizes {
     /// The value of a listed override; 0 for a name that the list lacks.
     pub fn get(&self, name: &str) -> usize {
         let value = self.values.get(name).copied();
-        debug_assert!(value.is_some(), "{}: `{name}` is not in the override list", self.model);
+        debug_assert!(
+            value.is_some(),
+            "{}: `{name}` is not in the override list",
+            self.model
+        );
         value.and_then(|v| usize::try_from(v).ok()).unwrap_or(0)
     }
     /// Refuses sizes that don't divide.

@@ -54,7 +54,10 @@ impl ModelSpec {
                 .split_once('=')
                 .filter(|(key, value)| !key.is_empty() && !value.is_empty())
                 .ok_or_else(|| SpecError::NotAnOverride(word.to_owned()))?;
-            if overrides.insert(key.to_owned(), OverrideValue::parse(value)).is_some() {
+            if overrides
+                .insert(key.to_owned(), OverrideValue::parse(value))
+                .is_some()
+            {
                 return Err(SpecError::Twice(key.to_owned()));
             }
         }
@@ -94,8 +97,17 @@ mod tests {
     #[test]
     fn what_is_no_override_is_refused() {
         assert_eq!(ModelSpec::parse("  "), Err(SpecError::Empty));
-        assert_eq!(ModelSpec::parse("bert layers"), Err(SpecError::NotAnOverride("layers".to_owned())));
-        assert_eq!(ModelSpec::parse("bert =2"), Err(SpecError::NotAnOverride("=2".to_owned())));
-        assert_eq!(ModelSpec::parse("bert seq=1 seq=2"), Err(SpecError::Twice("seq".to_owned())));
+        assert_eq!(
+            ModelSpec::parse("bert layers"),
+            Err(SpecError::NotAnOverride("layers".to_owned()))
+        );
+        assert_eq!(
+            ModelSpec::parse("bert =2"),
+            Err(SpecError::NotAnOverride("=2".to_owned()))
+        );
+        assert_eq!(
+            ModelSpec::parse("bert seq=1 seq=2"),
+            Err(SpecError::Twice("seq".to_owned()))
+        );
     }
 }

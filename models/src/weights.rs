@@ -72,10 +72,18 @@ impl Role {
 
     /// The role of an integer or Boolean tensor: an index when `bound` says what it indexes, else ones, else (for a long-rowed
     /// Boolean weight) a coin.
-    pub fn of_integers(dtype: DType, last_extent: Option<usize>, is_weight: bool, bound: Option<usize>) -> Role {
+    pub fn of_integers(
+        dtype: DType,
+        last_extent: Option<usize>,
+        is_weight: bool,
+        bound: Option<usize>,
+    ) -> Role {
         match bound {
             Some(bound) => Role::Index { bound },
-            None if dtype == DType::Bool && is_weight && last_extent.is_some_and(|e| e >= SHORTEST_COIN_ROW) => {
+            None if dtype == DType::Bool
+                && is_weight
+                && last_extent.is_some_and(|e| e >= SHORTEST_COIN_ROW) =>
+            {
                 Role::Coin
             }
             None => Role::Ones,
@@ -117,11 +125,29 @@ mod tests {
             Distribution::Integers { low, high } => (low, high),
             other => panic!("{other:?}"),
         };
-        assert_eq!(bound(Role::of_integers(DType::I64, Some(128), true, Some(2))), (0, 2));
-        assert_eq!(bound(Role::of_integers(DType::I64, Some(128), false, Some(0))), (0, 1));
-        assert_eq!(bound(Role::of_integers(DType::I64, Some(128), false, None)), (1, 2));
-        assert_eq!(bound(Role::of_integers(DType::Bool, Some(128), false, None)), (1, 2));
-        assert_eq!(bound(Role::of_integers(DType::Bool, Some(128), true, None)), (0, 2));
-        assert_eq!(bound(Role::of_integers(DType::Bool, Some(31), true, None)), (1, 2));
+        assert_eq!(
+            bound(Role::of_integers(DType::I64, Some(128), true, Some(2))),
+            (0, 2)
+        );
+        assert_eq!(
+            bound(Role::of_integers(DType::I64, Some(128), false, Some(0))),
+            (0, 1)
+        );
+        assert_eq!(
+            bound(Role::of_integers(DType::I64, Some(128), false, None)),
+            (1, 2)
+        );
+        assert_eq!(
+            bound(Role::of_integers(DType::Bool, Some(128), false, None)),
+            (1, 2)
+        );
+        assert_eq!(
+            bound(Role::of_integers(DType::Bool, Some(128), true, None)),
+            (0, 2)
+        );
+        assert_eq!(
+            bound(Role::of_integers(DType::Bool, Some(31), true, None)),
+            (1, 2)
+        );
     }
 }

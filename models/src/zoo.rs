@@ -10,7 +10,9 @@ use relayout_ir::builder::BuildError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZooError {
     /// No model of this name.
-    #[error("no model `{found}`; did you mean `{nearest}`? The zoo has {known}; a path to a file ends in .onnx")]
+    #[error(
+        "no model `{found}`; did you mean `{nearest}`? The zoo has {known}; a path to a file ends in .onnx"
+    )]
     UnknownModel {
         /// The name given.
         found: String,

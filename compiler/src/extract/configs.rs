@@ -3,7 +3,7 @@
 use super::domain::{Domains, blocked_weight, hwio};
 use super::project::{fits, operand_layout, result_layout};
 use super::view::{Call, GraphView};
-use crate::alias;
+use super::alias;
 use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
 use relayout_ir::op::LayoutRule;

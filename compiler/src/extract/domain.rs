@@ -2,7 +2,7 @@
 
 use super::project::{Shapes, fits, operand_layout, result_layout};
 use super::view::{GraphView, Producer};
-use crate::alias;
+use super::alias;
 use relayout_ir::index::Idx;
 use relayout_ir::layout::{Layout, Split};
 use relayout_ir::op::LayoutRule;

@@ -132,7 +132,7 @@ fn latency_is_judged_by_processes_and_decides_only_where_the_policy_says() {
         ..Policy::default()
     };
     assert_eq!(
-        compare_with(&[base.clone()], &[slow.clone()], strict).exit_code(),
+        compare_with(std::slice::from_ref(&base), std::slice::from_ref(&slow), strict).exit_code(),
         EXIT_WORSE
     );
 

@@ -113,7 +113,7 @@ fn temporary_files_are_reported_by_readers_and_swept_by_the_next_writer() {
     fs::write(&partial, "{\"format\":\"relayout-jour").unwrap();
 
     let contents = journal::read(dir.path()).unwrap();
-    assert_eq!(contents.temporaries, [partial.clone()]);
+    assert_eq!(contents.temporaries, std::slice::from_ref(&partial));
     assert!(contents.corrupt.is_empty());
     assert!(contents.done(&record.id).is_none());
 
@@ -285,7 +285,7 @@ fn resumption_splits_a_plan() {
     assert_eq!(resumption.complete, [bad.id.clone(), good.id.clone()]);
     assert_eq!(resumption.interrupted, [(begun.id.clone(), Phase::Solve)]);
     assert_eq!(resumption.missing, ["never-run"]);
-    assert_eq!(resumption.foreign, [foreign.id.clone()]);
+    assert_eq!(resumption.foreign, std::slice::from_ref(&foreign.id));
 
     let resumption = contents.resume(plan, CellStatus::is_failure);
     assert_eq!(

@@ -11,6 +11,8 @@ pub(super) struct Scratch {
     /// Per value: least and greatest cost over all tables, added up.
     low: Vec<u64>,
     high: Vec<u64>,
+    /// The same for one table.
+    extremes: Vec<(u64, u64)>,
     order: Vec<u32>,
     /// Per table: values of the variables before and after this one in the scope, multiplied.
     shapes: Vec<(u32, usize, usize)>,
@@ -35,15 +37,17 @@ pub(super) fn dominate(
         let inner: usize = table.scope[at + 1..].iter().map(|&u| net.size(u)).product();
         let outer = table.data.len() / (inner * size);
         s.shapes.push((t, outer, inner));
-        for value in 0..size {
-            let (mut low, mut high) = (INF, 0);
-            for o in 0..outer {
-                let from = (o * size + value) * inner;
-                for &cost in &table.data[from..from + inner] {
-                    low = low.min(cost);
-                    high = high.max(cost);
+        s.extremes.clear();
+        s.extremes.resize(size, (INF, 0));
+        let mut rows = table.data.chunks_exact(inner);
+        for _ in 0..outer {
+            for extreme in &mut s.extremes {
+                for &cost in rows.next().unwrap_or_default() {
+                    *extreme = (extreme.0.min(cost), extreme.1.max(cost));
                 }
             }
+        }
+        for (value, &(low, high)) in s.extremes.iter().enumerate() {
             s.low[value] = plus(s.low[value], low);
             s.high[value] = plus(s.high[value], high);
         }

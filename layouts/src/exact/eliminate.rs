@@ -65,16 +65,18 @@ enum Block {
 }
 
 /// Eliminates `v` from `tables` (all of which have it) and, if `unary`, its own costs. The result is over `scope`, which
-/// must be the union of the tables' scopes without `v`. `None` when the budget ran out.
+/// must be the union of the tables' scopes without `v`, and goes to `data`. `None` when the budget ran out.
+#[allow(clippy::too_many_arguments)] // private, and a struct would only rename them
 pub(super) fn eliminate(
     net: &Network,
     v: Var,
     tables: &[Table],
     unary: bool,
     scope: &[Var],
+    data: &mut Vec<u64>,
     scratch: &mut Scratch,
     budget: &Budget,
-) -> Option<(Vec<u64>, Choices)> {
+) -> Option<Choices> {
     let sizes: Vec<usize> = scope.iter().map(|&u| net.size(u)).collect();
     let total: usize = sizes.iter().product();
     let mut inner_from = scope.len();
@@ -93,7 +95,7 @@ pub(super) fn eliminate(
     let constants = walks.iter().take_while(|w| w.block == Block::Constant).count();
 
     let values = &net.values[v as usize];
-    let mut data = Vec::with_capacity(total);
+    data.reserve_exact(total);
     let mut choices = if choice_bytes(values) == 1 {
         Choices::Bytes(Vec::with_capacity(total))
     } else {
@@ -167,7 +169,7 @@ pub(super) fn eliminate(
             return None;
         }
         if !step(&mut scratch.digits, &sizes[..inner_from], &mut walks) {
-            return Some((data, choices));
+            return Some(choices);
         }
     }
 }

@@ -104,7 +104,7 @@ impl Exact {
     }
 }
 
-/// Operators with fewer configurations get no request variables: they would only add tables.
+/// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
 const MANY_CONFIGS: usize = 16;
 
 /// Tables up to this size are filled without a second thought: some ten milliseconds each.
@@ -131,7 +131,7 @@ impl Strategy for Exact {
         }
         let modelling = model::Modelling {
             hubs: self.hubs,
-            produced: self.produced,
+            produced_from: if self.produced { MANY_CONFIGS } else { usize::MAX },
             requests_from: if self.requests { MANY_CONFIGS } else { usize::MAX },
         };
         let infeasible = || Solutions {

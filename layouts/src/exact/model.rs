@@ -27,8 +27,8 @@ pub enum Hubs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Modelling {
     pub hubs: Hubs,
-    /// Whether produced layouts get variables.
-    pub produced: bool,
+    /// Operators with at least this many configurations get a variable for the produced layout.
+    pub produced_from: usize,
     /// Operators with at least this many configurations get request variables.
     pub requests_from: usize,
 }
@@ -92,7 +92,7 @@ fn tensor(
     if readers.is_empty() {
         return Ok(());
     }
-    let writer = if modelling.produced && distinct.len() < outputs.len() {
+    let writer = if outputs.len() >= modelling.produced_from && distinct.len() < outputs.len() {
         classify(net, producer.0, &outputs, &distinct)?
     } else {
         Side {

@@ -26,6 +26,9 @@ pub(super) struct Table {
     pub data: Vec<u64>,
 }
 
+/// Buffers above this many entries go back to the allocator.
+const SPARE_ENTRIES: usize = 4096;
+
 /// The network.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
@@ -41,6 +44,8 @@ pub(super) struct Network {
     /// For each original value, the stamp at which it was removed (`u32::MAX`: never); empty when none was.
     removed: Vec<Vec<u32>>,
     free: Vec<u32>,
+    /// Buffers of tables that are gone, for tables to come: allocation was a quarter of the time without.
+    spare: Vec<(Vec<Var>, Vec<u64>)>,
     /// Bytes of all live tables.
     pub bytes: u64,
 }
@@ -77,11 +82,13 @@ impl Network {
             nothing &= *cost == 0;
         }
         if nothing || scope.is_empty() {
+            self.recycle(scope, data);
             return Ok(());
         }
         if let [v] = scope[..] {
             let unary = &mut self.unary[v as usize];
             unary.iter_mut().zip(&data).for_each(|(u, &c)| *u = plus(*u, c));
+            self.recycle(scope, data);
             return self.settle_unary(v);
         }
         let rarest = scope
@@ -92,6 +99,7 @@ impl Network {
         let covers = |&t: &u32| covers(&self.tables[t as usize].scope, &scope);
         if let Some(t) = self.of[rarest as usize].iter().copied().find(covers) {
             self.merge(t, &scope, &data);
+            self.recycle(scope, data);
             return Ok(());
         }
         self.bytes += data.len() as u64 * 8;
@@ -150,6 +158,20 @@ impl Network {
         self.free.push(t);
         self.bytes -= table.data.len() as u64 * 8;
         table
+    }
+
+    /// Empty buffers for a table.
+    pub fn buffers(&mut self) -> (Vec<Var>, Vec<u64>) {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes buffers back.
+    pub fn recycle(&mut self, mut scope: Vec<Var>, mut data: Vec<u64>) {
+        if data.capacity() <= SPARE_ENTRIES {
+            scope.clear();
+            data.clear();
+            self.spare.push((scope, data));
+        }
     }
 
     /// Subtracts the least unary cost and removes forbidden values.

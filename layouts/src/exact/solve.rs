@@ -245,18 +245,23 @@ impl<'a> Elimination<'a> {
         let bytes = (entries as u64).saturating_mul(8 + choice);
         self.meter.take(bytes).map_err(|e| Stop::Memory(e.wanted))?;
         let tables = self.take_tables(v);
+        let (mut into, mut data) = self.net.buffers();
+        into.extend_from_slice(&scope);
+        let scratch = &mut self.scratch.1;
         let message = eliminate::eliminate(
             &self.net,
             v,
             &tables,
             true,
             &scope,
-            &mut self.scratch.1,
+            &mut data,
+            scratch,
             self.budget,
         );
-        let Some((data, choices)) = message else {
+        let Some(choices) = message else {
             return Err(Stop::Time);
         };
+        tables.into_iter().for_each(|t| self.net.recycle(t.scope, t.data));
         self.meter.give(entries as u64 * 8);
         self.counters.eliminated += 1;
         self.counters.entries += entries as u64;
@@ -264,10 +269,10 @@ impl<'a> Elimination<'a> {
         self.gone[v as usize] = true;
         self.records.push(Record {
             variable: v,
-            scope: scope.clone(),
+            scope,
             choices,
         });
-        self.net.add(scope, data)?;
+        self.net.add(into, data)?;
         self.meter_tables()
     }
 
@@ -309,18 +314,20 @@ impl<'a> Elimination<'a> {
         self.gone[v as usize] = true;
         for (i, (scope, tables)) in groups.into_iter().enumerate() {
             self.counters.split += 1;
+            let (_, mut data) = self.net.buffers();
+            let scratch = &mut self.scratch.1;
+            let unary = i == 0;
             let message = eliminate::eliminate(
                 &self.net,
                 v,
                 &tables,
-                i == 0,
+                unary,
                 &scope,
-                &mut self.scratch.1,
+                &mut data,
+                scratch,
                 self.budget,
             );
-            let Some((data, _)) = message else {
-                return Err(Stop::Time);
-            };
+            message.ok_or(Stop::Time)?;
             self.net.add(scope, data)?;
         }
         Ok(())

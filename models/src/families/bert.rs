@@ -29,7 +29,12 @@ const EPS: f64 = 1e-12;
 /// When `hidden` is not a multiple of `heads`.
 pub fn bert(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooError> {
     sizes.divides("heads", "hidden")?;
-    let (hidden, heads, seq, vocab) = (sizes.get("hidden"), sizes.get("heads"), sizes.get("seq"), sizes.get("vocab"));
+    let (hidden, heads, seq, vocab) = (
+        sizes.get("hidden"),
+        sizes.get("heads"),
+        sizes.get("seq"),
+        sizes.get("vocab"),
+    );
     let geometry = Heads {
         batch: batch.into(),
         sequence: seq.into(),
@@ -40,7 +45,12 @@ pub fn bert(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooError> {
     };
     assemble("bert", Family::DenseTransformers, seed, &[], |assembly, seed| {
         let shape: Vec<SymExpr> = vec![batch.into(), seq.into()];
-        let ids = assembly.input("input_ids", shape.clone(), DType::I64, Role::Index { bound: vocab });
+        let ids = assembly.input(
+            "input_ids",
+            shape.clone(),
+            DType::I64,
+            Role::Index { bound: vocab },
+        );
         let mask = assembly.input("attention_mask", shape.clone(), DType::I64, Role::Ones);
         let types = assembly.input("token_type_ids", shape, DType::I64, Role::Index { bound: 2 });
         let mut net = root(assembly, seed);
@@ -54,9 +64,17 @@ pub fn bert(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooError> {
         let mut x = layer_norm(&mut part.child("norm"), sum, 3, hidden, EPS)?;
 
         // The additive mask [batch, 1, 1, seq]: 0 where attention may look, a large negative number elsewhere.
-        let seen = net.op("mask.seen", "cast", &[mask], attrs([("dtype", Attr::DType(DType::Bool))]))?;
+        let seen = net.op(
+            "mask.seen",
+            "cast",
+            &[mask],
+            attrs([("dtype", Attr::DType(DType::Bool))]),
+        )?;
         let seen = net.expand_dims("mask.rows", seen, &[1, 2])?;
-        let (open, blocked) = (net.values("mask.open", &[], &[0.0]), net.values("mask.blocked", &[], &[f32::MIN]));
+        let (open, blocked) = (
+            net.values("mask.open", &[], &[0.0]),
+            net.values("mask.blocked", &[], &[f32::MIN]),
+        );
         let mask = net.plain("mask", "where", &[seen, open, blocked])?;
 
         for layer in 0..sizes.get("layers") {

@@ -9,7 +9,12 @@ use crate::zoo::ZooError;
 /// What can be overridden.
 pub const OVERRIDES: &[OverrideSpec] = &[
     size("image", 32, 4096, "height and width of the image"),
-    size("width", 32, 4096, "channels of the first stage; later stages double it"),
+    size(
+        "width",
+        32,
+        4096,
+        "channels of the first stage; later stages double it",
+    ),
     size("classes", 10, 1_000_000, "classes"),
 ];
 
@@ -22,7 +27,13 @@ pub fn small_cnn(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooErr
     assemble("small-cnn", Family::Vision, seed, &[], |assembly, seed| {
         let mut x = assembly.image("image", [batch, 3, image, image]);
         let mut net = root(assembly, seed);
-        let plan = [(3, width), (width, width), (width, 2 * width), (2 * width, 2 * width), (2 * width, 4 * width)];
+        let plan = [
+            (3, width),
+            (width, width),
+            (width, 2 * width),
+            (2 * width, 2 * width),
+            (2 * width, 4 * width),
+        ];
         for (i, (input, output)) in plan.into_iter().enumerate() {
             let conv = Conv {
                 bias: true,

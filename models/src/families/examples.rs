@@ -19,7 +19,12 @@ pub const REDUCE_OVERRIDES: &[OverrideSpec] = &[
 
 /// What can be overridden in [`fan_out`].
 pub const FAN_OUT_OVERRIDES: &[OverrideSpec] = &[
-    size("branches", 6, 1024, "convolution and batch-norm branches, alternating"),
+    size(
+        "branches",
+        6,
+        1024,
+        "convolution and batch-norm branches, alternating",
+    ),
     size("channels", 64, 4096, "channels"),
     size("image", 28, 4096, "height and width"),
 ];
@@ -56,7 +61,11 @@ pub fn fan_out(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooError
         let mut sum: Option<ValueId> = None;
         for branch in 0..branches {
             let y = if branch % 2 == 0 {
-                conv2d(&mut net.child(&format!("conv{branch}")), x, Conv::same(channels, channels, 3, 1))?
+                conv2d(
+                    &mut net.child(&format!("conv{branch}")),
+                    x,
+                    Conv::same(channels, channels, 3, 1),
+                )?
             } else {
                 batch_norm(&mut net.child(&format!("norm{branch}")), x, channels)?
             };

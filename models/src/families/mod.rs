@@ -57,7 +57,9 @@ fn assemble(
         inputs: Vec::new(),
     };
     for dim in dims {
-        assembly.builder.sym(dim.decl.var.name(), dim.decl.low, dim.decl.high);
+        assembly
+            .builder
+            .sym(dim.decl.var.name(), dim.decl.low, dim.decl.high);
     }
     let results = body(&mut assembly, seed).map_err(|source| ZooError::Build {
         model: name.to_owned(),

@@ -42,14 +42,29 @@ fn block(
     let output = if bottleneck { 4 * width } else { width };
     let body = if bottleneck {
         let y = conv_bn(&mut scope.child("1"), x, Conv::same(input, width, 1, 1), true)?;
-        let y = conv_bn(&mut scope.child("2"), y, Conv::same(width, width, 3, stride), true)?;
+        let y = conv_bn(
+            &mut scope.child("2"),
+            y,
+            Conv::same(width, width, 3, stride),
+            true,
+        )?;
         conv_bn(&mut scope.child("3"), y, Conv::same(width, output, 1, 1), false)?
     } else {
-        let y = conv_bn(&mut scope.child("1"), x, Conv::same(input, width, 3, stride), true)?;
+        let y = conv_bn(
+            &mut scope.child("1"),
+            x,
+            Conv::same(input, width, 3, stride),
+            true,
+        )?;
         conv_bn(&mut scope.child("2"), y, Conv::same(width, output, 3, 1), false)?
     };
     let shortcut = if stride != 1 || input != output {
-        conv_bn(&mut scope.child("shortcut"), x, Conv::same(input, output, 1, stride), false)?
+        conv_bn(
+            &mut scope.child("shortcut"),
+            x,
+            Conv::same(input, output, 1, stride),
+            false,
+        )?
     } else {
         x
     };
@@ -62,26 +77,36 @@ fn block(
 /// # Errors
 /// When the image is too small.
 pub fn resnet(sizes: &Sizes, seed: u64, batch: usize) -> Result<Model, ZooError> {
-    let (depth, width, image, classes) =
-        (sizes.get("depth"), sizes.get("width"), sizes.get("image"), sizes.get("classes"));
+    let (depth, width, image, classes) = (
+        sizes.get("depth"),
+        sizes.get("width"),
+        sizes.get("image"),
+        sizes.get("classes"),
+    );
     let (blocks, bottleneck) = stages(depth);
-    assemble(&format!("resnet{depth}"), Family::Vision, seed, &[], |assembly, seed| {
-        let x = assembly.image("image", [batch, 3, image, image]);
-        let mut net = root(assembly, seed);
-        let x = conv_bn(&mut net.child("stem"), x, Conv::same(3, width, 7, 2), true)?;
-        let mut x = max_pool(&mut net, "stem.pool", x, (3, 2, 1))?;
-        let mut channels = width;
-        for (stage, count) in blocks.into_iter().enumerate() {
-            let inner = width << stage;
-            for index in 0..count {
-                let stride = if index == 0 && stage > 0 { 2 } else { 1 };
-                let mut scope = net.child(&format!("stage{}.{index}", stage + 1));
-                x = block(&mut scope, x, (channels, inner, stride), bottleneck)?;
-                channels = if bottleneck { 4 * inner } else { inner };
+    assemble(
+        &format!("resnet{depth}"),
+        Family::Vision,
+        seed,
+        &[],
+        |assembly, seed| {
+            let x = assembly.image("image", [batch, 3, image, image]);
+            let mut net = root(assembly, seed);
+            let x = conv_bn(&mut net.child("stem"), x, Conv::same(3, width, 7, 2), true)?;
+            let mut x = max_pool(&mut net, "stem.pool", x, (3, 2, 1))?;
+            let mut channels = width;
+            for (stage, count) in blocks.into_iter().enumerate() {
+                let inner = width << stage;
+                for index in 0..count {
+                    let stride = if index == 0 && stage > 0 { 2 } else { 1 };
+                    let mut scope = net.child(&format!("stage{}.{index}", stage + 1));
+                    x = block(&mut scope, x, (channels, inner, stride), bottleneck)?;
+                    channels = if bottleneck { 4 * inner } else { inner };
+                }
             }
-        }
-        let pooled = avg_pool_global(&mut net, "pooled", x)?;
-        let logits = linear(&mut net.child("classifier"), pooled, channels, classes, true)?;
-        Ok(vec![("logits", logits)])
-    })
+            let pooled = avg_pool_global(&mut net, "pooled", x)?;
+            let logits = linear(&mut net.child("classifier"), pooled, channels, classes, true)?;
+            Ok(vec![("logits", logits)])
+        },
+    )
 }

@@ -23,10 +23,22 @@ pub struct Heads {
 }
 
 impl Heads {
-    fn project(&self, scope: &mut Scope, name: &str, x: ValueId, heads: usize, bias: bool) -> Result<ValueId, BuildError> {
+    fn project(
+        &self,
+        scope: &mut Scope,
+        name: &str,
+        x: ValueId,
+        heads: usize,
+        bias: bool,
+    ) -> Result<ValueId, BuildError> {
         let mut part = scope.child(name);
         let y = linear(&mut part, x, self.width, heads * self.head, bias)?;
-        let shape = vec![self.batch.clone(), self.sequence.clone(), heads.into(), self.head.into()];
+        let shape = vec![
+            self.batch.clone(),
+            self.sequence.clone(),
+            heads.into(),
+            self.head.into(),
+        ];
         let split = part.reshape("split", y, shape)?;
         part.permute("heads", split, &[0, 2, 1, 3])
     }
@@ -34,7 +46,11 @@ impl Heads {
     fn output(&self, scope: &mut Scope, x: ValueId, bias: bool) -> Result<ValueId, BuildError> {
         let joined = scope.permute("joined", x, &[0, 2, 1, 3])?;
         let inner = self.heads * self.head;
-        let flat = scope.reshape("flat", joined, vec![self.batch.clone(), self.sequence.clone(), inner.into()])?;
+        let flat = scope.reshape(
+            "flat",
+            joined,
+            vec![self.batch.clone(), self.sequence.clone(), inner.into()],
+        )?;
         linear(&mut scope.child("output"), flat, inner, self.width, bias)
     }
     fn scale(&self, scope: &mut Scope, scores: ValueId) -> Result<ValueId, BuildError> {
@@ -47,7 +63,12 @@ impl Heads {
 ///
 /// # Errors
 /// When `x` is not `[batch, sequence, width]`.
-pub fn masked_attention(scope: &mut Scope, x: ValueId, heads: &Heads, mask: ValueId) -> Result<ValueId, BuildError> {
+pub fn masked_attention(
+    scope: &mut Scope,
+    x: ValueId,
+    heads: &Heads,
+    mask: ValueId,
+) -> Result<ValueId, BuildError> {
     let query = heads.project(scope, "query", x, heads.heads, true)?;
     let key = heads.project(scope, "key", x, heads.heads, true)?;
     let value = heads.project(scope, "value", x, heads.heads, true)?;
@@ -84,7 +105,11 @@ pub fn causal_grouped_attention(
     let query = rotary.apply(&mut scope.child("query_rotary"), query)?;
     let key = rotary.apply(&mut scope.child("key_rotary"), key)?;
 
-    let grouped = scope.reshape("grouped", query, vec![n.clone(), kv.clone(), rows.clone(), head.clone()])?;
+    let grouped = scope.reshape(
+        "grouped",
+        query,
+        vec![n.clone(), kv.clone(), rows.clone(), head.clone()],
+    )?;
     let scores = scope.matmul("scores", grouped, key, true)?;
     let scaled = heads.scale(scope, scores)?;
     let per_head = vec![n.clone(), heads.heads.into(), s.clone(), s.clone()];

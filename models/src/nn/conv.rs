@@ -54,7 +54,11 @@ pub fn conv2d(scope: &mut Scope, x: ValueId, conv: Conv) -> Result<ValueId, Buil
         bias,
     } = conv;
     let fan_in = input * kernel * kernel;
-    let weight = scope.weight("weight", &[output, input, kernel, kernel], Role::Contraction { fan_in });
+    let weight = scope.weight(
+        "weight",
+        &[output, input, kernel, kernel],
+        Role::Contraction { fan_in },
+    );
     let attrs = attrs([
         ("strides", Attr::Ints(vec![int(stride); 2])),
         ("pads", Attr::Ints(vec![int(pad); 4])),
@@ -80,7 +84,12 @@ pub fn batch_norm(scope: &mut Scope, x: ValueId, channels: usize) -> Result<Valu
     let bias = parameter("bias", Role::Shift);
     let mean = parameter("mean", Role::Shift);
     let variance = parameter("variance", Role::Scale);
-    scope.op("", "batch_norm", &[x, scale, bias, mean, variance], attrs([("eps", Attr::Float(1e-5))]))
+    scope.op(
+        "",
+        "batch_norm",
+        &[x, scale, bias, mean, variance],
+        attrs([("eps", Attr::Float(1e-5))]),
+    )
 }
 
 /// Convolution, batch normalisation and, on request, ReLU.
@@ -90,7 +99,11 @@ pub fn batch_norm(scope: &mut Scope, x: ValueId, channels: usize) -> Result<Valu
 pub fn conv_bn(scope: &mut Scope, x: ValueId, conv: Conv, relu: bool) -> Result<ValueId, BuildError> {
     let y = conv2d(&mut scope.child("conv"), x, conv)?;
     let y = batch_norm(&mut scope.child("bn"), y, conv.output)?;
-    if relu { scope.plain("relu", "relu", &[y]) } else { Ok(y) }
+    if relu {
+        scope.plain("relu", "relu", &[y])
+    } else {
+        Ok(y)
+    }
 }
 
 /// Square max pooling.

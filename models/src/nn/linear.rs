@@ -9,7 +9,13 @@ use relayout_ir::graph::{Attr, ValueId};
 ///
 /// # Errors
 /// When the last axis of `x` is not `input`.
-pub fn linear(scope: &mut Scope, x: ValueId, input: usize, output: usize, bias: bool) -> Result<ValueId, BuildError> {
+pub fn linear(
+    scope: &mut Scope,
+    x: ValueId,
+    input: usize,
+    output: usize,
+    bias: bool,
+) -> Result<ValueId, BuildError> {
     let weight = scope.weight("weight", &[input, output], Role::Contraction { fan_in: input });
     if !bias {
         return scope.matmul("", x, weight, false);
@@ -23,7 +29,12 @@ pub fn linear(scope: &mut Scope, x: ValueId, input: usize, output: usize, bias: 
 ///
 /// # Errors
 /// When `ids` is no integer tensor.
-pub fn embedding(scope: &mut Scope, ids: ValueId, vocabulary: usize, width: usize) -> Result<ValueId, BuildError> {
+pub fn embedding(
+    scope: &mut Scope,
+    ids: ValueId,
+    vocabulary: usize,
+    width: usize,
+) -> Result<ValueId, BuildError> {
     let table = scope.weight("weight", &[vocabulary, width], Role::Value);
     scope.op("", "take", &[table, ids], attrs([("axis", Attr::Int(0))]))
 }

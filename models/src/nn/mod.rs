@@ -10,7 +10,7 @@ mod scope;
 
 pub(crate) use attention::causal_mask;
 pub use attention::{Heads, causal_grouped_attention, masked_attention};
-pub use conv::{Conv, avg_pool_global, batch_norm, conv2d, conv_bn, max_pool};
+pub use conv::{Conv, avg_pool_global, batch_norm, conv_bn, conv2d, max_pool};
 pub use linear::{embedding, gelu_mlp, linear, swiglu_mlp};
 pub use norm::{layer_norm, rms_norm};
 pub use rotary::{Rotary, rotary_tables};

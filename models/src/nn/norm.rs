@@ -9,7 +9,13 @@ use relayout_ir::graph::{Attr, ValueId};
 ///
 /// # Errors
 /// When the last axis is not `width`.
-pub fn layer_norm(scope: &mut Scope, x: ValueId, rank: usize, width: usize, eps: f64) -> Result<ValueId, BuildError> {
+pub fn layer_norm(
+    scope: &mut Scope,
+    x: ValueId,
+    rank: usize,
+    width: usize,
+    eps: f64,
+) -> Result<ValueId, BuildError> {
     let scale = scope.weight("scale", &[width], Role::Scale);
     let bias = scope.weight("bias", &[width], Role::Shift);
     let axis = i64::try_from(rank).unwrap_or(1) - 1;

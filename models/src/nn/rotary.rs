@@ -18,7 +18,12 @@ pub struct Rotary {
 ///
 /// # Errors
 /// Never for valid sizes; deduction checks each step.
-pub fn rotary_tables(scope: &mut Scope, sequence: &SymExpr, head: usize, theta: f64) -> Result<Rotary, BuildError> {
+pub fn rotary_tables(
+    scope: &mut Scope,
+    sequence: &SymExpr,
+    head: usize,
+    theta: f64,
+) -> Result<Rotary, BuildError> {
     let half = head / 2;
     let frequency = |i: usize| theta.powf(-2.0 * i as f64 / head as f64) as f32;
     let frequencies: Vec<f32> = (0..half).map(frequency).collect();

@@ -61,7 +61,13 @@ impl<'a, 'm> Scope<'a, 'm> {
     ///
     /// # Errors
     /// When deduction refuses the operands.
-    pub fn op(&mut self, name: &str, op: &str, args: &[ValueId], attrs: Attrs) -> Result<ValueId, BuildError> {
+    pub fn op(
+        &mut self,
+        name: &str,
+        op: &str,
+        args: &[ValueId],
+        attrs: Attrs,
+    ) -> Result<ValueId, BuildError> {
         let name = self.name(name);
         self.builder.op(&name, op, args, attrs)
     }
@@ -76,7 +82,13 @@ impl<'a, 'm> Scope<'a, 'm> {
     ///
     /// # Errors
     /// When the shapes don't fit.
-    pub fn matmul(&mut self, name: &str, a: ValueId, b: ValueId, transpose_b: bool) -> Result<ValueId, BuildError> {
+    pub fn matmul(
+        &mut self,
+        name: &str,
+        a: ValueId,
+        b: ValueId,
+        transpose_b: bool,
+    ) -> Result<ValueId, BuildError> {
         let attrs = relayout_ir::builder::attrs([
             ("transpose_a", Attr::Bool(false)),
             ("transpose_b", Attr::Bool(transpose_b)),
@@ -88,27 +100,49 @@ impl<'a, 'm> Scope<'a, 'm> {
     /// # Errors
     /// When the number of elements differs.
     pub fn reshape(&mut self, name: &str, x: ValueId, shape: Vec<SymExpr>) -> Result<ValueId, BuildError> {
-        self.op(name, "reshape", &[x], relayout_ir::builder::attrs([("shape", Attr::Shape(shape))]))
+        self.op(
+            name,
+            "reshape",
+            &[x],
+            relayout_ir::builder::attrs([("shape", Attr::Shape(shape))]),
+        )
     }
     /// A permutation of axes.
     ///
     /// # Errors
     /// When `perm` is no permutation of the operand's axes.
     pub fn permute(&mut self, name: &str, x: ValueId, perm: &[i64]) -> Result<ValueId, BuildError> {
-        self.op(name, "permute", &[x], relayout_ir::builder::attrs([("perm", Attr::Ints(perm.to_vec()))]))
+        self.op(
+            name,
+            "permute",
+            &[x],
+            relayout_ir::builder::attrs([("perm", Attr::Ints(perm.to_vec()))]),
+        )
     }
     /// Inserts axes of extent 1 (positions in the result).
     ///
     /// # Errors
     /// When an axis is out of range.
     pub fn expand_dims(&mut self, name: &str, x: ValueId, axes: &[i64]) -> Result<ValueId, BuildError> {
-        self.op(name, "expand_dims", &[x], relayout_ir::builder::attrs([("axes", Attr::Ints(axes.to_vec()))]))
+        self.op(
+            name,
+            "expand_dims",
+            &[x],
+            relayout_ir::builder::attrs([("axes", Attr::Ints(axes.to_vec()))]),
+        )
     }
     /// A slice `begin..end` of one axis.
     ///
     /// # Errors
     /// When the bounds leave the axis.
-    pub fn slice(&mut self, name: &str, x: ValueId, axis: i64, begin: usize, end: usize) -> Result<ValueId, BuildError> {
+    pub fn slice(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        axis: i64,
+        begin: usize,
+        end: usize,
+    ) -> Result<ValueId, BuildError> {
         let attrs = relayout_ir::builder::attrs([
             ("axes", Attr::Ints(vec![axis])),
             ("begin", Attr::Shape(vec![SymExpr::from(begin)])),
@@ -123,6 +157,11 @@ impl<'a, 'm> Scope<'a, 'm> {
     /// When the operand is no floating-point tensor of that rank.
     pub fn softmax(&mut self, name: &str, x: ValueId, rank: usize) -> Result<ValueId, BuildError> {
         let axis = i64::try_from(rank).unwrap_or(1) - 1;
-        self.op(name, "softmax", &[x], relayout_ir::builder::attrs([("axis", Attr::Int(axis))]))
+        self.op(
+            name,
+            "softmax",
+            &[x],
+            relayout_ir::builder::attrs([("axis", Attr::Int(axis))]),
+        )
     }
 }

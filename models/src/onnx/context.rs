@@ -68,6 +68,8 @@ pub(super) struct Context<'m> {
     pub(super) opset: i64,
     pub(super) f32_only: bool,
     constants: HashMap<(String, Vec<usize>), ValueId>,
+    /// Known values bound so far. Each is kept alive, so that its address goes on identifying it.
+    bound: HashMap<*const Tensor, (Arc<Tensor>, ValueId)>,
     constant_names: HashSet<String>,
 }
 
@@ -79,6 +81,7 @@ impl<'m> Context<'m> {
             opset,
             f32_only,
             constants: HashMap::new(),
+            bound: HashMap::new(),
             constant_names: HashSet::new(),
         }
     }
@@ -86,7 +89,11 @@ impl<'m> Context<'m> {
     /// The type of an ONNX type number, 16-bit floats being widened on request.
     pub(super) fn dtype_of(&self, number: i64) -> Result<DType, String> {
         let dtype = host::dtype(i32::try_from(number).unwrap_or(i32::MAX))?;
-        Ok(if self.f32_only && dtype.is_float() { DType::F32 } else { dtype })
+        Ok(if self.f32_only && dtype.is_float() {
+            DType::F32
+        } else {
+            dtype
+        })
     }
 
     // ------------------------------------------------------------ what is known of a value
@@ -109,7 +116,10 @@ impl<'m> Context<'m> {
     }
     /// The extents, when all are constants.
     pub(super) fn extents(&self, value: &Value) -> Result<Vec<i64>, Refusal> {
-        let constant = |d: &SymExpr| d.as_const().ok_or_else(|| Refusal(format!("an operand with symbolic dimension {d}")));
+        let constant = |d: &SymExpr| {
+            d.as_const()
+                .ok_or_else(|| Refusal(format!("an operand with symbolic dimension {d}")))
+        };
         self.dims(value)?.iter().map(constant).collect()
     }
     pub(super) fn dtype(&self, value: &Value) -> Result<DType, Refusal> {
@@ -142,7 +152,9 @@ impl<'m> Context<'m> {
             Value::Sym(v) => v
                 .constants()
                 .ok_or_else(|| Refusal("a symbolic number where a constant is needed".to_owned())),
-            Value::Ir(_) | Value::Weight(_) => refuse("an operand that has to be known at import is computed at run time"),
+            Value::Ir(_) | Value::Weight(_) => {
+                refuse("an operand that has to be known at import is computed at run time")
+            }
         }
     }
     /// Floats known at import.
@@ -183,7 +195,11 @@ impl<'m> Context<'m> {
     pub(super) fn sym(&self, vector: SymVector) -> Value {
         match vector.constants() {
             Some(data) => {
-                let shape = if vector.scalar { Vec::new() } else { vec![data.len()] };
+                let shape = if vector.scalar {
+                    Vec::new()
+                } else {
+                    vec![data.len()]
+                };
                 Value::Host(Arc::new(host::integers(shape, DType::I64, data)))
             }
             None => Value::Sym(vector),
@@ -204,9 +220,19 @@ impl<'m> Context<'m> {
     fn constant_name(&mut self, hint: &str) -> String {
         let clean: String = hint
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || "_.-/:".contains(c) { c } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "_.-/:".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .collect();
-        let clean = if clean.is_empty() { "constant".to_owned() } else { clean };
+        let clean = if clean.is_empty() {
+            "constant".to_owned()
+        } else {
+            clean
+        };
         let mut name = clean.clone();
         let mut count = 1;
         while !self.constant_names.insert(name.clone()) {
@@ -241,8 +267,8 @@ impl<'m> Context<'m> {
             }
             Value::Host(t) => {
                 // Two uses of one initializer share its allocation, which identifies it.
-                let key = (format!("\0{:p}", Arc::as_ptr(t)), t.shape.clone());
-                if let Some(id) = self.constants.get(&key) {
+                let key = Arc::as_ptr(t);
+                if let Some((_, id)) = self.bound.get(&key) {
                     return Ok(*id);
                 }
                 let constant = Constant {
@@ -252,7 +278,7 @@ impl<'m> Context<'m> {
                     data: ConstantData::Inline(t.to_bytes().into()),
                 };
                 let id = self.builder.constant(constant);
-                self.constants.insert(key, id);
+                self.bound.insert(key, (t.clone(), id));
                 Ok(id)
             }
             Value::Sym(v) => match v.constants() {
@@ -266,7 +292,13 @@ impl<'m> Context<'m> {
     }
 
     /// Calls an operator of the registry, or evaluates it when every operand is known and the result is small.
-    pub(super) fn emit(&mut self, name: &str, op_name: &str, args: &[&Value], attrs: Attrs) -> Result<Value, Refusal> {
+    pub(super) fn emit(
+        &mut self,
+        name: &str,
+        op_name: &str,
+        args: &[&Value],
+        attrs: Attrs,
+    ) -> Result<Value, Refusal> {
         if let Some(folded) = self.fold(op_name, args, &attrs) {
             return Ok(folded);
         }
@@ -285,7 +317,9 @@ impl<'m> Context<'m> {
         let mut known = Vec::with_capacity(args.len());
         for arg in args {
             match arg {
-                Value::Host(t) if host::elements(&t.shape)? <= FOLD_LIMIT => known.push(RefValue::Tensor(t.clone())),
+                Value::Host(t) if host::elements(&t.shape)? <= FOLD_LIMIT => {
+                    known.push(RefValue::Tensor(t.clone()))
+                }
                 _ => return None,
             }
         }
@@ -375,7 +409,12 @@ impl<'m> Context<'m> {
         self.reshape(name, x, kept)
     }
     /// Broadcasts to a shape; nothing happens when it is there already.
-    pub(super) fn broadcast_to(&mut self, name: &str, x: &Value, shape: Vec<SymExpr>) -> Result<Value, Refusal> {
+    pub(super) fn broadcast_to(
+        &mut self,
+        name: &str,
+        x: &Value,
+        shape: Vec<SymExpr>,
+    ) -> Result<Value, Refusal> {
         if self.dims(x)? == shape {
             return Ok(x.clone());
         }
@@ -396,7 +435,14 @@ impl<'m> Context<'m> {
         self.emit(name, op, args, Attrs::new())
     }
     /// A slice of one axis with constant bounds.
-    pub(super) fn slice_axis(&mut self, name: &str, x: &Value, axis: usize, begin: i64, end: SymExpr) -> Result<Value, Refusal> {
+    pub(super) fn slice_axis(
+        &mut self,
+        name: &str,
+        x: &Value,
+        axis: usize,
+        begin: i64,
+        end: SymExpr,
+    ) -> Result<Value, Refusal> {
         let attrs = attrs([
             ("axes", Attr::Ints(vec![axis as i64])),
             ("begin", Attr::Shape(vec![SymExpr::from(begin)])),
@@ -406,9 +452,20 @@ impl<'m> Context<'m> {
         self.emit(name, "slice", &[x], attrs)
     }
     /// A look-up of constant positions along one axis.
-    pub(super) fn take_constant(&mut self, name: &str, x: &Value, axis: usize, indices: Vec<i64>) -> Result<Value, Refusal> {
+    pub(super) fn take_constant(
+        &mut self,
+        name: &str,
+        x: &Value,
+        axis: usize,
+        indices: Vec<i64>,
+    ) -> Result<Value, Refusal> {
         let indices = self.host(host::integers(vec![indices.len()], DType::I64, indices));
-        self.emit(name, "take", &[x, &indices], attrs([("axis", Attr::Int(axis as i64))]))
+        self.emit(
+            name,
+            "take",
+            &[x, &indices],
+            attrs([("axis", Attr::Int(axis as i64))]),
+        )
     }
 
     /// The role of an undrawn integer weight follows when the whole graph is known; until then it is drawn as ones.

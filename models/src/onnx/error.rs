@@ -17,7 +17,11 @@ pub struct UnsupportedOperator {
 
 impl fmt::Display for UnsupportedOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} × {}: {} (node `{}`)", self.count, self.op, self.reason, self.node)
+        write!(
+            f,
+            "{} × {}: {} (node `{}`)",
+            self.count, self.op, self.reason, self.node
+        )
     }
 }
 

@@ -16,7 +16,12 @@ pub(super) fn dtype(number: i32) -> Result<DType, String> {
         9 => DType::Bool,
         10 => DType::F16,
         16 => DType::BF16,
-        other => return Err(format!("element type {}; supported are f32, f16, bf16, i64, i32, i8, u8, bool", type_name(other))),
+        other => {
+            return Err(format!(
+                "element type {}; supported are f32, f16, bf16, i64, i32, i8, u8, bool",
+                type_name(other)
+            ));
+        }
     })
 }
 
@@ -79,11 +84,17 @@ pub(super) fn from_proto(tensor: &TensorProto) -> Result<Tensor, OnnxError> {
         ));
     }
     let have = |found: usize, unit: &str| {
-        let expected = if unit == "bytes" { count.saturating_mul(dtype.bytes()) } else { count };
+        let expected = if unit == "bytes" {
+            count.saturating_mul(dtype.bytes())
+        } else {
+            count
+        };
         if found == expected {
             Ok(())
         } else {
-            Err(refuse(format!("{found} {unit} of data; shape {shape:?} of {dtype} needs {expected}")))
+            Err(refuse(format!(
+                "{found} {unit} of data; shape {shape:?} of {dtype} needs {expected}"
+            )))
         }
     };
     let raw = &tensor.raw_data;

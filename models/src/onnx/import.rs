@@ -75,9 +75,18 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<Model, OnnxError>
         dims: Vec::new(),
         dim_names: HashMap::new(),
         refusals: BTreeMap::new(),
-        declared: graph.value_info.iter().chain(&graph.output).map(|v| (v.name.as_str(), v)).collect(),
+        declared: graph
+            .value_info
+            .iter()
+            .chain(&graph.output)
+            .map(|v| (v.name.as_str(), v))
+            .collect(),
     };
-    let listed = model.metadata_props.iter().find(|p| p.key == "data_inputs").map(|p| p.value.as_str());
+    let listed = model
+        .metadata_props
+        .iter()
+        .find(|p| p.key == "data_inputs")
+        .map(|p| p.value.as_str());
     let parts = importer.run(listed)?;
     draw_integer_weights(&mut module, &parts.integer_weights);
     Ok(Model {
@@ -91,7 +100,10 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<Model, OnnxError>
 }
 
 fn opset(model: &ModelProto) -> Result<i64, OnnxError> {
-    let own = model.opset_import.iter().find(|o| o.domain.is_empty() || o.domain == "ai.onnx");
+    let own = model
+        .opset_import
+        .iter()
+        .find(|o| o.domain.is_empty() || o.domain == "ai.onnx");
     let version = own
         .map(|o| o.version)
         .ok_or_else(|| OnnxError::Model("the file imports no version of ONNX's operator set".to_owned()))?;
@@ -108,7 +120,11 @@ fn opset(model: &ModelProto) -> Result<i64, OnnxError> {
 /// Convolutions over images make a vision network; attention without them a transformer.
 fn family(graph: &GraphProto, shapes: &HashMap<String, Vec<usize>>) -> Family {
     let image = |n: &&super::proto::NodeProto| {
-        n.op_type == "Conv" && n.input.get(1).and_then(|w| shapes.get(w)).is_some_and(|s| s.len() >= 4)
+        n.op_type == "Conv"
+            && n.input
+                .get(1)
+                .and_then(|w| shapes.get(w))
+                .is_some_and(|s| s.len() >= 4)
     };
     let has = |op: &str| graph.node.iter().any(|n| n.op_type == op);
     if graph.node.iter().any(|n| image(&n)) {
@@ -185,8 +201,13 @@ impl<'a> Importer<'a, '_> {
         if !self.refusals.is_empty() {
             let list = std::mem::take(&mut self.refusals).into_iter();
             return Err(OnnxError::Unsupported(
-                list.map(|((op, reason), (count, node))| UnsupportedOperator { op, reason, count, node })
-                    .collect(),
+                list.map(|((op, reason), (count, node))| UnsupportedOperator {
+                    op,
+                    reason,
+                    count,
+                    node,
+                })
+                .collect(),
             ));
         }
         if results.is_empty() {
@@ -205,7 +226,10 @@ impl<'a> Importer<'a, '_> {
             .filter(|(_, dtype, _)| !dtype.is_float())
             .map(|(name, dtype, shape)| {
                 let bound = self.consumers.index_bound(name, &extents);
-                (name.clone(), Role::of_integers(*dtype, shape.last().copied(), true, bound))
+                (
+                    name.clone(),
+                    Role::of_integers(*dtype, shape.last().copied(), true, bound),
+                )
             })
             .collect();
         self.ctx.builder.finish(&results);
@@ -220,7 +244,8 @@ impl<'a> Importer<'a, '_> {
     fn define(&mut self, name: &'a str, value: Option<Value>) {
         if let Some(dims) = value.as_ref().and_then(|v| self.ctx.dims(v).ok()) {
             let extent = |d: &SymExpr| d.as_const().and_then(|d| usize::try_from(d).ok()).unwrap_or(1);
-            self.shapes.insert(name.to_owned(), dims.iter().map(extent).collect());
+            self.shapes
+                .insert(name.to_owned(), dims.iter().map(extent).collect());
         }
         self.env.insert(name, value);
     }
@@ -260,7 +285,10 @@ impl<'a> Importer<'a, '_> {
             let is_data = listed.as_ref().is_none_or(|l| l.contains(input.name.as_str()));
             let (dims, dtype) = self.typed(input)?;
             let value = if is_data {
-                let id = self.ctx.builder.param(&input.name, Annotation::tensor(dims.clone(), dtype));
+                let id = self
+                    .ctx
+                    .builder
+                    .param(&input.name, Annotation::tensor(dims.clone(), dtype));
                 let role = if dtype.is_float() { Role::Value } else { Role::Ones };
                 self.inputs.push(DataInput {
                     name: input.name.clone(),
@@ -393,24 +421,43 @@ impl<'a> Importer<'a, '_> {
 
     fn declared(&self, name: &str) -> Option<(Vec<i64>, DType)> {
         let tensor = self.declared.get(name)?.r#type.as_ref()?.tensor_type.as_ref()?;
-        let dims = tensor.shape.as_ref()?.dim.iter().map(|d| d.dim_value).collect::<Option<_>>()?;
+        let dims = tensor
+            .shape
+            .as_ref()?
+            .dim
+            .iter()
+            .map(|d| d.dim_value)
+            .collect::<Option<_>>()?;
         Some((dims, self.ctx.dtype_of(i64::from(tensor.elem_type)).ok()?))
     }
 
     /// Compares what lowering gave with what the file records.
     fn as_declared(&self, node: Node<'a>, results: Vec<Value>) -> Result<Vec<Value>, Refusal> {
-        for (name, value) in node.proto.output.iter().zip(&results).filter(|(n, _)| !n.is_empty()) {
+        for (name, value) in node
+            .proto
+            .output
+            .iter()
+            .zip(&results)
+            .filter(|(n, _)| !n.is_empty())
+        {
             let (Some((want, dtype)), Ok(have)) = (self.declared(name), self.ctx.dims(value)) else {
                 continue;
             };
             let differs = have.len() != want.len()
-                || have.iter().zip(&want).any(|(h, w)| h.as_const().is_some_and(|h| h != *w));
+                || have
+                    .iter()
+                    .zip(&want)
+                    .any(|(h, w)| h.as_const().is_some_and(|h| h != *w));
             if differs {
-                return Err(Refusal(format!("the result has shape {have:?}; the file records {want:?}")));
+                return Err(Refusal(format!(
+                    "the result has shape {have:?}; the file records {want:?}"
+                )));
             }
             let found = self.ctx.dtype(value)?;
             if found != dtype {
-                return Err(Refusal(format!("the result has type {found}; the file records {dtype}")));
+                return Err(Refusal(format!(
+                    "the result has type {found}; the file records {dtype}"
+                )));
             }
         }
         Ok(results)
@@ -419,6 +466,8 @@ impl<'a> Importer<'a, '_> {
     fn stand_in(&mut self, name: &str) -> Option<Value> {
         let (dims, dtype) = self.declared(name)?;
         let dims = dims.into_iter().map(SymExpr::from).collect();
-        Some(Value::Ir(self.ctx.builder.param(name, Annotation::tensor(dims, dtype))))
+        Some(Value::Ir(
+            self.ctx.builder.param(name, Annotation::tensor(dims, dtype)),
+        ))
     }
 }

@@ -28,7 +28,11 @@ impl<'a> Node<'a> {
     }
     /// The base name for values that this node defines.
     pub(super) fn label(&self) -> &'a str {
-        self.proto.output.iter().find(|n| !n.is_empty()).map_or("value", String::as_str)
+        self.proto
+            .output
+            .iter()
+            .find(|n| !n.is_empty())
+            .map_or("value", String::as_str)
     }
     fn find(&self, name: &str) -> Option<&'a super::proto::AttributeProto> {
         self.proto.attribute.iter().find(|a| a.name == name)
@@ -52,8 +56,10 @@ impl<'a> Node<'a> {
         self.find(name).map(|a| a.floats.as_slice())
     }
     pub(super) fn text(&self, name: &str, default: &str) -> String {
-        self.find(name)
-            .map_or_else(|| default.to_owned(), |a| String::from_utf8_lossy(&a.s).into_owned())
+        self.find(name).map_or_else(
+            || default.to_owned(),
+            |a| String::from_utf8_lossy(&a.s).into_owned(),
+        )
     }
     pub(super) fn tensor(&self, name: &str) -> Option<&'a TensorProto> {
         self.find(name).and_then(|a| a.t.as_ref())

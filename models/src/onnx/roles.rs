@@ -14,7 +14,11 @@ pub(super) struct Consumers<'a> {
 
 /// Operators that only move or retype elements of operand 0.
 fn is_view(op: &str) -> bool {
-    is_exact_view(op) || matches!(op, "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Slice" | "Split")
+    is_exact_view(op)
+        || matches!(
+            op,
+            "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Slice" | "Split"
+        )
 }
 
 /// Views behind which the axes are still known from the weight's own shape.
@@ -56,7 +60,10 @@ impl<'a> Consumers<'a> {
             };
             if op == "Transpose" && exact {
                 let moved: Option<Vec<usize>> = match node.ints("perm") {
-                    Some(perm) => perm.iter().map(|p| axes.get(usize::try_from(*p).ok()?).copied()).collect(),
+                    Some(perm) => perm
+                        .iter()
+                        .map(|p| axes.get(usize::try_from(*p).ok()?).copied())
+                        .collect(),
                     None => Some(axes.iter().rev().copied().collect()),
                 };
                 match moved {
@@ -66,7 +73,12 @@ impl<'a> Consumers<'a> {
             } else if !is_exact_view(op) {
                 exact = false;
             }
-            if self.of.get(next.as_str()).and_then(|c| c.first()).is_some_and(|(i, _)| *i <= index) {
+            if self
+                .of
+                .get(next.as_str())
+                .and_then(|c| c.first())
+                .is_some_and(|(i, _)| *i <= index)
+            {
                 return Role::Value;
             }
             current = next;
@@ -93,13 +105,22 @@ impl<'a> Consumers<'a> {
             }
             ("BatchNormalization", 1 | 4) => Role::Scale,
             (
-                "LayerNormalization" | "InstanceNormalization" | "GroupNormalization" | "RMSNormalization"
+                "LayerNormalization"
+                | "InstanceNormalization"
+                | "GroupNormalization"
+                | "RMSNormalization"
                 | "SimplifiedLayerNormalization",
                 1,
             ) => Role::Scale,
             (
-                "Conv" | "Gemm" | "BatchNormalization" | "LayerNormalization" | "InstanceNormalization"
-                | "GroupNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization",
+                "Conv"
+                | "Gemm"
+                | "BatchNormalization"
+                | "LayerNormalization"
+                | "InstanceNormalization"
+                | "GroupNormalization"
+                | "RMSNormalization"
+                | "SimplifiedLayerNormalization",
                 _,
             ) => Role::Shift,
             ("Gather" | "GatherND", 0) if rank >= 3 => contraction(seen[rank - 2]),
@@ -111,7 +132,11 @@ impl<'a> Consumers<'a> {
 
     /// The smallest axis that integers of this name index, through views, concatenations and look-ups of the integers themselves;
     /// `None` when they index nothing. `extents` gives a value's extents, 1 standing for a symbolic one.
-    pub(super) fn index_bound(&self, name: &str, extents: &dyn Fn(&str) -> Option<Vec<usize>>) -> Option<usize> {
+    pub(super) fn index_bound(
+        &self,
+        name: &str,
+        extents: &dyn Fn(&str) -> Option<Vec<usize>>,
+    ) -> Option<usize> {
         let mut bound: Option<usize> = None;
         let mut seen: HashSet<&str> = HashSet::new();
         let mut pending: Vec<&str> = vec![name];
@@ -119,25 +144,48 @@ impl<'a> Consumers<'a> {
             for (index, position) in self.of.get(current).into_iter().flatten() {
                 let node = self.node(*index);
                 let op = node.proto.op_type.as_str();
-                let data = || node.proto.input.first().and_then(|n| extents(n)).unwrap_or_default();
+                let data = || {
+                    node.proto
+                        .input
+                        .first()
+                        .and_then(|n| extents(n))
+                        .unwrap_or_default()
+                };
                 let mut lower = |extent: usize| bound = Some(bound.map_or(extent, |b| b.min(extent)));
                 match (op, position) {
                     ("Gather" | "GatherElements" | "ScatterElements", 1) => {
                         let data = data();
                         let axis = node.int("axis", 0);
                         let axis = if axis < 0 { axis + data.len() as i64 } else { axis };
-                        lower(usize::try_from(axis).ok().and_then(|a| data.get(a)).copied().unwrap_or(1));
+                        lower(
+                            usize::try_from(axis)
+                                .ok()
+                                .and_then(|a| data.get(a))
+                                .copied()
+                                .unwrap_or(1),
+                        );
                     }
                     ("GatherND" | "ScatterND", 1) => {
                         let data = data();
                         let start = usize::try_from(node.int("batch_dims", 0)).unwrap_or(0);
-                        let depth = node.proto.input.get(1).and_then(|n| extents(n)).and_then(|e| e.last().copied());
+                        let depth = node
+                            .proto
+                            .input
+                            .get(1)
+                            .and_then(|n| extents(n))
+                            .and_then(|e| e.last().copied());
                         let indexed = data.iter().skip(start).take(depth.unwrap_or(0));
                         lower(indexed.min().copied().unwrap_or(1));
                     }
                     _ => {
                         if op == "Concat" || (*position == 0 && (is_view(op) || op == "Gather")) {
-                            pending.extend(node.proto.output.iter().map(String::as_str).filter(|o| seen.insert(o)));
+                            pending.extend(
+                                node.proto
+                                    .output
+                                    .iter()
+                                    .map(String::as_str)
+                                    .filter(|o| seen.insert(o)),
+                            );
                         }
                     }
                 }

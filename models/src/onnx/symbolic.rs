@@ -19,7 +19,11 @@ impl SymVector {
         self.items.iter().map(SymExpr::as_const).collect()
     }
     /// Elementwise with broadcasting of one element; `None` when the lengths differ or the operator can't be applied.
-    pub(super) fn zip(&self, other: &SymVector, f: impl Fn(&SymExpr, &SymExpr) -> Option<SymExpr>) -> Option<SymVector> {
+    pub(super) fn zip(
+        &self,
+        other: &SymVector,
+        f: impl Fn(&SymExpr, &SymExpr) -> Option<SymExpr>,
+    ) -> Option<SymVector> {
         let length = self.items.len().max(other.items.len());
         let pick = |v: &SymVector, i: usize| match v.items.len() {
             1 => v.items.first().cloned(),
@@ -92,7 +96,10 @@ mod tests {
     fn exact_division_cancels_variables_and_coefficients() {
         let (n, s) = (SymExpr::named("n"), SymExpr::named("s"));
         let whole = n.clone() * s.clone() * SymExpr::from(64i64);
-        assert_eq!(divide_exact(&whole, &(n.clone() * SymExpr::from(16i64))), Some(s.clone() * SymExpr::from(4i64)));
+        assert_eq!(
+            divide_exact(&whole, &(n.clone() * SymExpr::from(16i64))),
+            Some(s.clone() * SymExpr::from(4i64))
+        );
         assert_eq!(divide_exact(&whole, &SymExpr::from(48i64)), None);
         assert_eq!(divide_exact(&n, &s), None);
         assert_eq!(divide_exact(&n, &(n.clone() + s)), None);

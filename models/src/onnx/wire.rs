@@ -48,10 +48,18 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn error(&self, offset: usize, problem: impl Into<String>) -> OnnxError {
-        let path: Vec<String> = self.path.iter().map(|(name, index)| format!("{name}[{index}]")).collect();
+        let path: Vec<String> = self
+            .path
+            .iter()
+            .map(|(name, index)| format!("{name}[{index}]"))
+            .collect();
         OnnxError::Wire {
             offset,
-            field: if path.is_empty() { "the file".to_owned() } else { path.join(".") },
+            field: if path.is_empty() {
+                "the file".to_owned()
+            } else {
+                path.join(".")
+            },
             problem: problem.into(),
         }
     }
@@ -121,7 +129,12 @@ impl Walk<'_> {
                         self.path.pop();
                     }
                 }
-                other => return Err(self.error(start, format!("wire type {other}, which protobuf does not use here"))),
+                other => {
+                    return Err(self.error(
+                        start,
+                        format!("wire type {other}, which protobuf does not use here"),
+                    ));
+                }
             }
         }
         Ok(())

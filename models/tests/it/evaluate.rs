@@ -28,7 +28,11 @@ pub fn evaluate(model: &Model, seed: u64, binding: &dyn Fn(&SymVar) -> Option<i6
         }
     }
     let mut env: HashMap<usize, RefValue> = HashMap::new();
-    for (param, input) in function.params.iter().zip(draw_inputs(model, seed, binding).expect("bound")) {
+    for (param, input) in function
+        .params
+        .iter()
+        .zip(draw_inputs(model, seed, binding).expect("bound"))
+    {
         let tensor = relayout_ir::generate::generate(&input.generator, &input.shape, input.dtype);
         env.insert(param.index(), RefValue::Tensor(Arc::new(tensor)));
     }
@@ -37,7 +41,9 @@ pub fn evaluate(model: &Model, seed: u64, binding: &dyn Fn(&SymVar) -> Option<i6
             Expr::Op { op, args, attrs, .. } => {
                 let args: Vec<RefValue> = args.iter().map(|a| env[&a.index()].clone()).collect();
                 let name = &function.values[b.value].name;
-                op.get().evaluate_fast(&args, attrs, &eval).unwrap_or_else(|e| panic!("{name}: {e}"))
+                op.get()
+                    .evaluate_fast(&args, attrs, &eval)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"))
             }
             Expr::Constant(id) => {
                 let c = &model.module.constants[*id];
@@ -55,10 +61,16 @@ pub fn evaluate(model: &Model, seed: u64, binding: &dyn Fn(&SymVar) -> Option<i6
             },
             other => panic!("{other:?} in an imported function"),
         };
-        if let (RefValue::Tensor(t), Some(info)) = (&result, function.values[b.value].annotation.as_tensor()) {
+        if let (RefValue::Tensor(t), Some(info)) = (&result, function.values[b.value].annotation.as_tensor())
+        {
             let deduced: Option<Vec<i64>> = info.dims().expect("known").iter().map(eval).collect();
             let found: Vec<i64> = t.shape.iter().map(|d| *d as i64).collect();
-            assert_eq!(deduced, Some(found), "{}: deduction and value disagree", function.values[b.value].name);
+            assert_eq!(
+                deduced,
+                Some(found),
+                "{}: deduction and value disagree",
+                function.values[b.value].name
+            );
         }
         env.insert(b.value.index(), result);
         for v in operands(&b.expr) {

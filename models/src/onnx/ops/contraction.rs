@@ -37,8 +37,16 @@ fn matmul(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     if !row && !column {
         return Ok(vec![product(ctx, call.name(), (&a, &b), (false, false))?]);
     }
-    let a = if row { ctx.expand_dims(&call.part("row"), &a, &[0])? } else { a };
-    let b = if column { ctx.expand_dims(&call.part("column"), &b, &[1])? } else { b };
+    let a = if row {
+        ctx.expand_dims(&call.part("row"), &a, &[0])?
+    } else {
+        a
+    };
+    let b = if column {
+        ctx.expand_dims(&call.part("column"), &b, &[1])?
+    } else {
+        b
+    };
     let full = product(ctx, &call.part("full"), (&a, &b), (false, false))?;
     let rank = ctx.rank(&full)?;
     let mut axes = Vec::new();
@@ -56,7 +64,11 @@ fn gemm(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (a, b, c) = (call.arg(0)?, call.arg(1)?, call.optional(2));
     let (alpha, beta) = (node.float("alpha", 1.0) as f32, node.float("beta", 1.0) as f32);
     let bare = alpha == 1.0 && c.is_none();
-    let name = if bare { call.name().to_owned() } else { call.part("product") };
+    let name = if bare {
+        call.name().to_owned()
+    } else {
+        call.part("product")
+    };
     let mut y = product(ctx, &name, (a, b), (node.flag("transA"), node.flag("transB")))?;
     let dtype = ctx.dtype(&y)?;
     if alpha != 1.0 {
@@ -80,7 +92,16 @@ fn conv(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let rank = ctx.rank(&x)?;
     let flat = rank == 3;
     if rank != 3 && rank != 4 {
-        return refuse(format!("{} spatial axes; supported are 1 and 2", rank.saturating_sub(2)));
+        return refuse(format!(
+            "{} spatial axes; supported are 1 and 2",
+            rank.saturating_sub(2)
+        ));
+    }
+    if ctx.rank(&weight)? != rank {
+        return refuse(format!(
+            "a rank-{} weight of a rank-{rank} operand",
+            ctx.rank(&weight)?
+        ));
     }
     let (x, weight) = if flat {
         (
@@ -102,7 +123,11 @@ fn conv(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         ("groups", Attr::Int(call.node.int("group", 1))),
     ]);
     let bias = call.optional(2);
-    let name = if bias.is_none() && !flat { call.name().to_owned() } else { call.part("conv") };
+    let name = if bias.is_none() && !flat {
+        call.name().to_owned()
+    } else {
+        call.part("conv")
+    };
     let mut y = ctx.emit(&name, "conv2d", &[&x, &weight], attrs)?;
     if let Some(bias) = bias {
         let channels = ctx.dims(bias)?;
@@ -111,7 +136,11 @@ fn conv(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         };
         let one = SymExpr::constant(1);
         let along = ctx.reshape(&call.part("bias"), bias, vec![channels.clone(), one.clone(), one])?;
-        let name = if flat { call.part("sum") } else { call.name().to_owned() };
+        let name = if flat {
+            call.part("sum")
+        } else {
+            call.name().to_owned()
+        };
         y = ctx.plain(&name, "add", &[&y, &along])?;
     }
     if flat {

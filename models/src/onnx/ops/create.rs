@@ -34,7 +34,11 @@ fn constant(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         }
         tensor
     } else if node.has("value_float") {
-        host::floats(Vec::new(), DType::F32, vec![node.float("value_float", 0.0) as f32])
+        host::floats(
+            Vec::new(),
+            DType::F32,
+            vec![node.float("value_float", 0.0) as f32],
+        )
     } else if node.has("value_int") {
         host::integers(Vec::new(), DType::I64, vec![node.int("value_int", 0)])
     } else if let Some(v) = node.floats("value_floats") {
@@ -53,7 +57,11 @@ fn constant_of_shape(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         Some(t) => host::from_proto(t).map_err(|e| Refusal(e.to_string()))?,
         None => host::floats(vec![1], DType::F32, vec![0.0]),
     };
-    let dtype = if ctx.f32_only && value.dtype.is_float() { DType::F32 } else { value.dtype };
+    let dtype = if ctx.f32_only && value.dtype.is_float() {
+        DType::F32
+    } else {
+        value.dtype
+    };
     let one = match &value.data {
         TensorData::Float(v) => v.first().map(|v| f64::from(*v)),
         TensorData::Int(v) => v.first().map(|v| *v as f64),
@@ -85,17 +93,27 @@ fn constant_of_shape(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 fn range(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (start, limit, delta) = (call.arg(0)?, call.arg(1)?, call.arg(2)?);
     let dtype = ctx.dtype(limit)?;
-    if let (Ok(s), Ok(l), Ok(d)) = (ctx.host_floats(start), ctx.host_floats(limit), ctx.host_floats(delta)) {
-        let (s, l, d) = (s[0], l[0], d[0]);
+    if let (Ok(s), Ok(l), Ok(d)) = (
+        ctx.host_floats(start),
+        ctx.host_floats(limit),
+        ctx.host_floats(delta),
+    ) {
+        let (Some(s), Some(l), Some(d)) = (s.first(), l.first(), d.first()) else {
+            return refuse("an empty operand");
+        };
+        let (s, l, d) = (*s, *l, *d);
         let count = f64::from((l - s) / d).ceil().max(0.0);
-        if !(count <= KNOWN as f64) {
+        if count > KNOWN as f64 {
             return refuse(format!("{count} floating-point elements"));
         }
         let data: Vec<f32> = (0..count as usize).map(|i| s + i as f32 * d).collect();
         return Ok(vec![ctx.host(host::floats(vec![data.len()], dtype, data))]);
     }
     let one = |v: &Value| -> Result<SymExpr, Refusal> {
-        ctx.shape_of(v)?.into_iter().next().ok_or_else(|| Refusal("an empty operand".to_owned()))
+        ctx.shape_of(v)?
+            .into_iter()
+            .next()
+            .ok_or_else(|| Refusal("an empty operand".to_owned()))
     };
     let (start, limit, delta) = (one(start)?, one(limit)?, one(delta)?);
     let Some(step) = delta.as_const().filter(|d| *d != 0) else {
@@ -103,7 +121,9 @@ fn range(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     };
     if let (Some(s), Some(l)) = (start.as_const(), limit.as_const()) {
         let span = l.saturating_sub(s);
-        let count = if step > 0 { span.saturating_add(step - 1) / step } else { span.saturating_add(step + 1) / step }.max(0);
+        // Rounded away from zero; a bound behind the start gives nothing.
+        let rounded = span.saturating_add(step.saturating_sub(step.signum()));
+        let count = rounded.checked_div(step).unwrap_or(0).max(0);
         if count <= 1 << 20 {
             let data: Vec<i64> = (0..count).map(|i| s + i * step).collect();
             return Ok(vec![ctx.host(host::integers(vec![data.len()], dtype, data))]);
@@ -190,7 +210,9 @@ impl Context<'_> {
         match self.host_floats(value) {
             Ok(v) => {
                 let data: Vec<i64> = v.iter().map(|v| *v as i64).collect();
-                Ok(self.sym(symbolic::SymVector::vector(data.into_iter().map(SymExpr::from).collect())))
+                Ok(self.sym(symbolic::SymVector::vector(
+                    data.into_iter().map(SymExpr::from).collect(),
+                )))
             }
             Err(_) => Ok(value.clone()),
         }

@@ -15,8 +15,8 @@ pub(super) fn lowering(op: &str) -> Option<Lower> {
         "Mod" => modulo,
         "Pow" => pow,
         "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "Equal" | "And" | "Or" | "Xor" => predicate,
-        "Neg" | "Abs" | "Exp" | "Log" | "Sqrt" | "Tanh" | "Erf" | "Sigmoid" | "Relu" | "Sin" | "Cos" | "Floor" | "Ceil"
-        | "Reciprocal" | "Not" => unary,
+        "Neg" | "Abs" | "Exp" | "Log" | "Sqrt" | "Tanh" | "Erf" | "Sigmoid" | "Relu" | "Sin" | "Cos"
+        | "Floor" | "Ceil" | "Reciprocal" | "Not" => unary,
         "Identity" => identity,
         "Dropout" => dropout,
         "Gelu" | "LeakyRelu" | "HardSigmoid" | "HardSwish" => with_attributes,
@@ -63,7 +63,11 @@ fn arithmetic(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     for i in 1..count {
         let other = call.arg(i)?;
         let last = i + 1 == count && onnx != "Mean";
-        let name = if last { call.name().to_owned() } else { call.part(&format!("partial{i}")) };
+        let name = if last {
+            call.name().to_owned()
+        } else {
+            call.part(&format!("partial{i}"))
+        };
         acc = match symbolic_arithmetic(ctx, onnx, &acc, other) {
             Some(folded) => folded,
             None => ctx.plain(&name, op, &[&acc, other])?,
@@ -97,7 +101,9 @@ fn pow(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     };
     // A square and a root have operators that are exact and cheap.
     let result = match scalar_exponent {
-        Some(2.0) if ctx.rank(&base)? >= ctx.rank(&exponent)? => ctx.plain(call.name(), "mul", &[&base, &base])?,
+        Some(2.0) if ctx.rank(&base)? >= ctx.rank(&exponent)? => {
+            ctx.plain(call.name(), "mul", &[&base, &base])?
+        }
         Some(0.5) if ctx.rank(&base)? >= ctx.rank(&exponent)? => ctx.plain(call.name(), "sqrt", &[&base])?,
         _ => ctx.plain(call.name(), "pow", &[&base, &exponent])?,
     };
@@ -124,8 +130,12 @@ fn predicate(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 
 /// Equality of shape elements: decided where the difference is constant, or where one side can't be negative and the other is.
 fn symbolic_equal(ctx: &mut Context<'_>, a: &Value, b: &Value) -> Lowered {
-    let undecided = || Refusal("a comparison of symbolic dimensions that is not decided at import".to_owned());
-    let (a, b) = (ctx.as_sym(a).ok_or_else(undecided)?, ctx.as_sym(b).ok_or_else(undecided)?);
+    let undecided =
+        || Refusal("a comparison of symbolic dimensions that is not decided at import".to_owned());
+    let (a, b) = (
+        ctx.as_sym(a).ok_or_else(undecided)?,
+        ctx.as_sym(b).ok_or_else(undecided)?,
+    );
     let non_negative = |e: &SymExpr| e.terms().all(|(_, c)| c >= 0);
     let negative = |e: &SymExpr| e.as_const().is_some_and(|c| c < 0);
     let equal = |x: &SymExpr, y: &SymExpr| match (x.clone() - y.clone()).as_const() {
@@ -135,8 +145,16 @@ fn symbolic_equal(ctx: &mut Context<'_>, a: &Value, b: &Value) -> Lowered {
     };
     let result = a.zip(&b, equal).ok_or_else(undecided)?;
     let data = result.constants().ok_or_else(undecided)?;
-    let shape = if result.scalar { Vec::new() } else { vec![data.len()] };
-    Ok(vec![ctx.host(crate::onnx::host::integers(shape, DType::Bool, data))])
+    let shape = if result.scalar {
+        Vec::new()
+    } else {
+        vec![data.len()]
+    };
+    Ok(vec![ctx.host(crate::onnx::host::integers(
+        shape,
+        DType::Bool,
+        data,
+    ))])
 }
 
 fn unary(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
@@ -147,7 +165,10 @@ fn unary(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     };
     if let (Value::Sym(v), "neg") = (x, op.as_str()) {
         let items = v.items.iter().map(|i| -i.clone()).collect();
-        return Ok(vec![ctx.sym(SymVector { items, scalar: v.scalar })]);
+        return Ok(vec![ctx.sym(SymVector {
+            items,
+            scalar: v.scalar,
+        })]);
     }
     Ok(vec![ctx.plain(call.name(), &op, &[x])?])
 }
@@ -170,11 +191,20 @@ fn with_attributes(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let node = call.node;
     let (op, attrs) = match node.proto.op_type.as_str() {
-        "Gelu" => ("gelu", attrs([("approximate", Attr::Str(node.text("approximate", "none")))])),
-        "LeakyRelu" => ("leaky_relu", attrs([("alpha", Attr::Float(node.float("alpha", 0.01)))])),
+        "Gelu" => (
+            "gelu",
+            attrs([("approximate", Attr::Str(node.text("approximate", "none")))]),
+        ),
+        "LeakyRelu" => (
+            "leaky_relu",
+            attrs([("alpha", Attr::Float(node.float("alpha", 0.01)))]),
+        ),
         "HardSigmoid" => {
             let (alpha, beta) = (node.float("alpha", 0.2), node.float("beta", 0.5));
-            ("hard_sigmoid", attrs([("alpha", Attr::Float(alpha)), ("beta", Attr::Float(beta))]))
+            (
+                "hard_sigmoid",
+                attrs([("alpha", Attr::Float(alpha)), ("beta", Attr::Float(beta))]),
+            )
         }
         _ => ("hard_swish", Attrs::new()),
     };
@@ -221,7 +251,11 @@ fn piecewise(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (alpha, divisor, gamma) = match onnx {
         "Elu" => (node.float("alpha", 1.0), 1.0, 1.0),
         "Celu" => (node.float("alpha", 1.0), node.float("alpha", 1.0), 1.0),
-        _ => (node.float("alpha", 1.673_263_2), 1.0, node.float("gamma", 1.050_701)),
+        _ => (
+            node.float("alpha", 1.673_263_2),
+            1.0,
+            node.float("gamma", 1.050_701),
+        ),
     };
     let mut scaled = x.clone();
     if divisor != 1.0 {
@@ -239,7 +273,11 @@ fn piecewise(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         return Ok(vec![result]);
     }
     let gamma = ctx.scalar(gamma as f32, dtype);
-    Ok(vec![ctx.plain(&call.part("scaled"), "mul", &[&result, &gamma])?])
+    Ok(vec![ctx.plain(
+        &call.part("scaled"),
+        "mul",
+        &[&result, &gamma],
+    )?])
 }
 
 fn small(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
@@ -269,7 +307,10 @@ fn clip(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (low, high) = (call.optional(1), call.optional(2));
     let known = |v: Option<&Value>, absent: f64| match v {
         None => Some(absent),
-        Some(v) => ctx.host_floats(v).ok().and_then(|f| f.first().map(|f| f64::from(*f))),
+        Some(v) => ctx
+            .host_floats(v)
+            .ok()
+            .and_then(|f| f.first().map(|f| f64::from(*f))),
     };
     let bounds = (known(low, f64::from(f32::MIN)), known(high, f64::from(f32::MAX)));
     if let ((Some(min), Some(max)), true) = (bounds, ctx.dtype(x)?.is_float()) {

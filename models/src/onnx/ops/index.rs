@@ -24,9 +24,12 @@ pub(super) fn lowering(op: &str) -> Option<Lower> {
 }
 
 fn concat(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
-    let args = (0..call.args.len()).map(|i| call.arg(i)).collect::<Result<Vec<_>, _>>()?;
+    let args = (0..call.args.len())
+        .map(|i| call.arg(i))
+        .collect::<Result<Vec<_>, _>>()?;
     if args.iter().any(|a| matches!(a, Value::Sym(_))) {
-        let parts: Option<Vec<SymVector>> = args.iter().map(|a| ctx.as_sym(a).filter(|v| !v.scalar)).collect();
+        let parts: Option<Vec<SymVector>> =
+            args.iter().map(|a| ctx.as_sym(a).filter(|v| !v.scalar)).collect();
         let parts = parts.ok_or_else(|| Refusal("a symbolic dimension used as data".to_owned()))?;
         let items = parts.into_iter().flat_map(|v| v.items).collect();
         return Ok(vec![ctx.sym(SymVector::vector(items))]);
@@ -43,7 +46,12 @@ fn concat(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     match kept.as_slice() {
         [] => Ok(vec![(*first).clone()]),
         [one] => Ok(vec![(*one).clone()]),
-        _ => Ok(vec![ctx.emit(call.name(), "concat", &kept, attrs([("axis", Attr::Int(axis as i64))]))?]),
+        _ => Ok(vec![ctx.emit(
+            call.name(),
+            "concat",
+            &kept,
+            attrs([("axis", Attr::Int(axis as i64))]),
+        )?]),
     }
 }
 
@@ -59,7 +67,11 @@ fn ranges(ctx: &Context<'_>, call: &Call<'_>, rank: usize) -> Result<Vec<Range>,
     let starts = ctx.ints(call.arg(1)?)?;
     let ends = ctx.shape_of(call.arg(2)?)?;
     let axes = match call.optional(3) {
-        Some(a) => ctx.ints(a)?.iter().map(|a| ctx.axis(*a, rank)).collect::<Result<Vec<_>, _>>()?,
+        Some(a) => ctx
+            .ints(a)?
+            .iter()
+            .map(|a| ctx.axis(*a, rank))
+            .collect::<Result<Vec<_>, _>>()?,
         None => (0..starts.len()).collect(),
     };
     let steps = match call.optional(4) {
@@ -71,14 +83,23 @@ fn ranges(ctx: &Context<'_>, call: &Call<'_>, rank: usize) -> Result<Vec<Range>,
     }
     let parts = starts.into_iter().zip(ends).zip(axes).zip(steps);
     Ok(parts
-        .map(|(((start, end), axis), step)| Range { axis, start, end, step })
+        .map(|(((start, end), axis), step)| Range {
+            axis,
+            start,
+            end,
+            step,
+        })
         .collect())
 }
 
 /// Begin and end of a forward slice, within the axis.
 fn forward(range: &Range, extent: &SymExpr) -> (SymExpr, SymExpr) {
     let place = |v: &SymExpr| match (v.as_const(), extent.as_const()) {
-        (Some(v), Some(d)) => SymExpr::from(if v < 0 { v.saturating_add(d).max(0) } else { v.min(d) }),
+        (Some(v), Some(d)) => SymExpr::from(if v < 0 {
+            v.saturating_add(d).max(0)
+        } else {
+            v.min(d)
+        }),
         (Some(v), None) if v < 0 => (extent.clone() + SymExpr::from(v)).maximum(&SymExpr::zero()),
         (Some(v), None) if v > i64::from(i32::MAX) - 1 => extent.clone(),
         _ => v.minimum(extent),
@@ -89,7 +110,11 @@ fn forward(range: &Range, extent: &SymExpr) -> (SymExpr, SymExpr) {
         Some(relayout_ir::sym::Atom::Max(a, b)) if a.is_const(0) => (**b).clone(),
         _ => v,
     };
-    let begin = if range.start == 0 { SymExpr::zero() } else { within(place(&SymExpr::from(range.start))) };
+    let begin = if range.start == 0 {
+        SymExpr::zero()
+    } else {
+        within(place(&SymExpr::from(range.start)))
+    };
     let end = within(place(&range.end));
     // An empty slice begins where it ends.
     let reversed = (end.clone() - begin.clone()).as_const().is_some_and(|l| l < 0);
@@ -107,7 +132,9 @@ fn slice(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         };
         let step = usize::try_from(range.step).unwrap_or(usize::MAX);
         let items = v.items.get(b as usize..e as usize).unwrap_or_default();
-        return Ok(vec![ctx.sym(SymVector::vector(items.iter().step_by(step).cloned().collect()))]);
+        return Ok(vec![
+            ctx.sym(SymVector::vector(items.iter().step_by(step).cloned().collect())),
+        ]);
     }
     let (mut axes, mut begins, mut ends, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for range in &ranges {
@@ -141,11 +168,26 @@ fn slice(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 }
 
 /// A slice with a negative step: a look-up of the positions that it visits.
-fn backward(ctx: &mut Context<'_>, call: &Call<'_>, x: &Value, range: &Range, extent: &SymExpr) -> Result<Value, Refusal> {
+fn backward(
+    ctx: &mut Context<'_>,
+    call: &Call<'_>,
+    x: &Value,
+    range: &Range,
+    extent: &SymExpr,
+) -> Result<Value, Refusal> {
     let (Some(d), Some(end)) = (extent.as_const(), range.end.as_const()) else {
         return refuse("a negative step along a symbolic axis");
     };
-    let place = |v: i64, low: i64| if v < 0 { v.saturating_add(d).max(low) } else { v.min(d - 1) };
+    if d > 1 << 24 {
+        return refuse("a negative step along more than 2^24 elements");
+    }
+    let place = |v: i64, low: i64| {
+        if v < 0 {
+            v.saturating_add(d).max(low)
+        } else {
+            v.min(d - 1)
+        }
+    };
     let (start, end) = (place(range.start, -1), place(end, -1));
     let mut indices = Vec::new();
     let mut at = start;
@@ -153,7 +195,12 @@ fn backward(ctx: &mut Context<'_>, call: &Call<'_>, x: &Value, range: &Range, ex
         indices.push(at);
         at = at.saturating_add(range.step);
     }
-    ctx.take_constant(&call.part(&format!("reversed{}", range.axis)), x, range.axis, indices)
+    ctx.take_constant(
+        &call.part(&format!("reversed{}", range.axis)),
+        x,
+        range.axis,
+        indices,
+    )
 }
 
 fn split(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
@@ -168,10 +215,21 @@ fn split(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
             let Some(extent) = dims[axis].as_const() else {
                 return refuse("an even split of a symbolic axis");
             };
-            let parts = call.node.int("num_outputs", count as i64).max(1);
+            let parts = count.max(1) as i64;
+            if call.node.int("num_outputs", parts) != parts {
+                return refuse(format!("num_outputs other than the {parts} results"));
+            }
             // Equal parts, the last one smaller if need be.
-            let part = (extent + parts - 1) / parts;
-            (0..parts).map(|i| SymExpr::from((extent - i * part).clamp(0, part))).collect()
+            let part = extent.saturating_add(parts - 1) / parts;
+            (0..parts)
+                .map(|i| {
+                    SymExpr::from(
+                        extent
+                            .saturating_sub(i.saturating_mul(part))
+                            .clamp(0, part.max(0)),
+                    )
+                })
+                .collect()
         }
     };
     if sizes.len() != count {
@@ -235,7 +293,12 @@ fn gather(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         let piece = ctx.slice_axis(&call.part("piece"), x, axis, at, SymExpr::from(at + 1))?;
         return Ok(vec![ctx.squeeze(call.name(), &piece, &[axis])?]);
     }
-    Ok(vec![ctx.emit(call.name(), "take", &[x, indices], attrs([("axis", Attr::Int(axis as i64))]))?])
+    Ok(vec![ctx.emit(
+        call.name(),
+        "take",
+        &[x, indices],
+        attrs([("axis", Attr::Int(axis as i64))]),
+    )?])
 }
 
 /// Tuples of indices become offsets into the indexed axes laid flat, for one look-up.
@@ -269,11 +332,22 @@ fn gather_nd(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let mut flat = vec![product(&dims[..depth])];
     flat.extend_from_slice(&dims[depth..]);
     let flat = ctx.reshape(&call.part("flat"), data, flat)?;
-    Ok(vec![ctx.emit(call.name(), "take", &[&flat, &offsets], attrs([("axis", Attr::Int(0))]))?])
+    Ok(vec![ctx.emit(
+        call.name(),
+        "take",
+        &[&flat, &offsets],
+        attrs([("axis", Attr::Int(0))]),
+    )?])
 }
 
 /// Σ index_j · stride_j over the last axis, negative indices counting from the end.
-fn offsets(ctx: &mut Context<'_>, call: &Call<'_>, indices: &Value, indexed: &[i64], last: usize) -> Result<Value, Refusal> {
+fn offsets(
+    ctx: &mut Context<'_>,
+    call: &Call<'_>,
+    indices: &Value,
+    indexed: &[i64],
+    last: usize,
+) -> Result<Value, Refusal> {
     let dtype = ctx.dtype(indices)?;
     let drawn = matches!(indices, Value::Weight(_));
     let mut sum: Option<Value> = None;
@@ -282,12 +356,17 @@ fn offsets(ctx: &mut Context<'_>, call: &Call<'_>, indices: &Value, indexed: &[i
         let piece = ctx.slice_axis(&name, indices, last, j as i64, SymExpr::from(j as i64 + 1))?;
         let mut index = ctx.squeeze(&name, &piece, &[last])?;
         if !drawn {
-            let (zero, extent) = (ctx.scalar(0.0, dtype), ctx.host(host::integers(Vec::new(), dtype, vec![*extent])));
+            let (zero, extent) = (
+                ctx.scalar(0.0, dtype),
+                ctx.host(host::integers(Vec::new(), dtype, vec![*extent])),
+            );
             let negative = ctx.plain(&name, "less", &[&index, &zero])?;
             let wrapped = ctx.plain(&name, "add", &[&index, &extent])?;
             index = ctx.plain(&name, "where", &[&negative, &wrapped, &index])?;
         }
-        let stride = indexed[j + 1..].iter().try_fold(1i64, |acc, d| acc.checked_mul(*d));
+        let stride = indexed[j + 1..]
+            .iter()
+            .try_fold(1i64, |acc, d| acc.checked_mul(*d));
         let stride = stride.ok_or_else(|| Refusal("indexed axes beyond 2^63 elements".to_owned()))?;
         if stride != 1 {
             let stride = ctx.host(host::integers(Vec::new(), dtype, vec![stride]));
@@ -306,11 +385,19 @@ fn pad(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let rank = ctx.rank(x)?;
     let amounts = ctx.ints(call.arg(1)?)?;
     let axes = match call.optional(3) {
-        Some(a) => ctx.ints(a)?.iter().map(|a| ctx.axis(*a, rank)).collect::<Result<Vec<_>, _>>()?,
+        Some(a) => ctx
+            .ints(a)?
+            .iter()
+            .map(|a| ctx.axis(*a, rank))
+            .collect::<Result<Vec<_>, _>>()?,
         None => (0..rank).collect(),
     };
     if amounts.len() != 2 * axes.len() {
-        return refuse(format!("{} amounts of padding for {} axes", amounts.len(), axes.len()));
+        return refuse(format!(
+            "{} amounts of padding for {} axes",
+            amounts.len(),
+            axes.len()
+        ));
     }
     let (mut begin, mut end) = (vec![0; rank], vec![0; rank]);
     for (i, axis) in axes.iter().enumerate() {
@@ -375,7 +462,11 @@ fn tile(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let dims = ctx.dims(x)?;
     let repeats = ctx.shape_of(call.arg(1)?)?;
     if repeats.len() != dims.len() {
-        return refuse(format!("{} repeats of a rank-{} operand", repeats.len(), dims.len()));
+        return refuse(format!(
+            "{} repeats of a rank-{} operand",
+            repeats.len(),
+            dims.len()
+        ));
     }
     let (mut split, mut spread, mut joined) = (Vec::new(), Vec::new(), Vec::new());
     for (d, r) in dims.iter().zip(&repeats) {

@@ -23,7 +23,13 @@ fn batch_norm(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     if call.node.flag("training_mode") {
         return refuse("training_mode = 1");
     }
-    let args = [call.arg(0)?, call.arg(1)?, call.arg(2)?, call.arg(3)?, call.arg(4)?];
+    let args = [
+        call.arg(0)?,
+        call.arg(1)?,
+        call.arg(2)?,
+        call.arg(3)?,
+        call.arg(4)?,
+    ];
     let attrs = attrs([("eps", Attr::Float(call.node.float("epsilon", 1e-5)))]);
     Ok(vec![ctx.emit(call.name(), "batch_norm", &args, attrs)?])
 }
@@ -75,7 +81,11 @@ fn group_norm(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 fn softmax(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let rank = ctx.rank(x)?;
-    let op = if call.node.proto.op_type == "Softmax" { "softmax" } else { "log_softmax" };
+    let op = if call.node.proto.op_type == "Softmax" {
+        "softmax"
+    } else {
+        "log_softmax"
+    };
     let along = |axis: usize| attrs([("axis", Attr::Int(axis as i64))]);
     let axis = ctx.axis(call.node.int("axis", if ctx.opset < 13 { 1 } else { -1 }), rank)?;
     // Before operator set 13, all axes from `axis` on are normalised together.

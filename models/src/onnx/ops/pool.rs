@@ -21,7 +21,10 @@ pub(super) fn spatial(node: Node<'_>, name: &str, flat: bool, default: i64) -> R
         (None | Some([]), _) => Ok([if flat { 1 } else { default }, default]),
         (Some([w]), true) => Ok([1, *w]),
         (Some([h, w]), false) => Ok([*h, *w]),
-        (Some(other), _) => refuse(format!("{name} = {other:?} for {} spatial axes", if flat { 1 } else { 2 })),
+        (Some(other), _) => refuse(format!(
+            "{name} = {other:?} for {} spatial axes",
+            if flat { 1 } else { 2 }
+        )),
     }
 }
 
@@ -47,11 +50,21 @@ pub(super) fn pads(
                 if strides[axis] < 1 {
                     return refuse(format!("strides = {strides:?}"));
                 }
-                let result = (extent + strides[axis] - 1) / strides[axis];
-                let reach = dilations[axis].saturating_mul(kernel[axis] - 1).saturating_add(1);
-                let total = ((result - 1) * strides[axis]).saturating_add(reach).saturating_sub(extent).max(0);
+                let result = extent.saturating_add(strides[axis] - 1) / strides[axis];
+                let reach = dilations[axis]
+                    .saturating_mul(kernel[axis].saturating_sub(1))
+                    .saturating_add(1);
+                let total = (result - 1)
+                    .saturating_mul(strides[axis])
+                    .saturating_add(reach)
+                    .saturating_sub(extent)
+                    .max(0);
                 let small = total / 2;
-                let (begin, end) = if auto == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
+                let (begin, end) = if auto == "SAME_UPPER" {
+                    (small, total - small)
+                } else {
+                    (total - small, small)
+                };
                 (out[axis], out[2 + axis]) = (begin, end);
             }
             return Ok(out);
@@ -73,12 +86,19 @@ fn pool(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let rank = ctx.rank(&x)?;
     let flat = rank == 3;
     if rank != 3 && rank != 4 {
-        return refuse(format!("{} spatial axes; supported are 1 and 2", rank.saturating_sub(2)));
+        return refuse(format!(
+            "{} spatial axes; supported are 1 and 2",
+            rank.saturating_sub(2)
+        ));
     }
     if !node.has("kernel_shape") {
         return refuse("kernel_shape is missing");
     }
-    let x = if flat { ctx.expand_dims(&call.part("image"), &x, &[2])? } else { x };
+    let x = if flat {
+        ctx.expand_dims(&call.part("image"), &x, &[2])?
+    } else {
+        x
+    };
     let kernel = spatial(node, "kernel_shape", flat, 1)?;
     let strides = spatial(node, "strides", flat, 1)?;
     let dilations = spatial(node, "dilations", flat, 1)?;
@@ -96,7 +116,10 @@ fn pool(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         if dilations != [1, 1] {
             return refuse(format!("dilations = {dilations:?} of an average"));
         }
-        attrs.insert("count_include_pad".to_owned(), Attr::Bool(node.flag("count_include_pad")));
+        attrs.insert(
+            "count_include_pad".to_owned(),
+            Attr::Bool(node.flag("count_include_pad")),
+        );
         "avg_pool2d"
     };
     if !flat {
@@ -109,7 +132,11 @@ fn pool(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 fn global(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let axes = (2..ctx.rank(x)? as i64).collect();
-    let op = if call.node.proto.op_type == "GlobalMaxPool" { "reduce_max" } else { "reduce_mean" };
+    let op = if call.node.proto.op_type == "GlobalMaxPool" {
+        "reduce_max"
+    } else {
+        "reduce_mean"
+    };
     let attrs = attrs([("axes", Attr::Ints(axes)), ("keepdims", Attr::Bool(true))]);
     Ok(vec![ctx.emit(call.name(), op, &[x], attrs)?])
 }

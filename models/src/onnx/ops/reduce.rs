@@ -9,8 +9,8 @@ use relayout_ir::graph::Attr;
 /// The lowering of an operator of this family.
 pub(super) fn lowering(op: &str) -> Option<Lower> {
     Some(match op {
-        "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare"
-        | "ReduceLogSum" | "ReduceLogSumExp" => reduce,
+        "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1" | "ReduceL2"
+        | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" => reduce,
         "ArgMax" | "ArgMin" => arg_extreme,
         "CumSum" => cumsum,
         "TopK" => top_one,
@@ -28,7 +28,10 @@ fn axes(ctx: &Context<'_>, call: &Call<'_>, rank: usize) -> Result<Option<Vec<us
     if given.is_empty() {
         return Ok((!call.node.flag("noop_with_empty_axes")).then(|| (0..rank).collect()));
     }
-    let mut axes = given.iter().map(|a| ctx.axis(*a, rank)).collect::<Result<Vec<_>, _>>()?;
+    let mut axes = given
+        .iter()
+        .map(|a| ctx.axis(*a, rank))
+        .collect::<Result<Vec<_>, _>>()?;
     axes.sort_unstable();
     axes.dedup();
     Ok(Some(axes))
@@ -45,7 +48,12 @@ fn reduce(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let keep = call.node.int("keepdims", 1) != 0;
     let along = |ctx: &mut Context<'_>, name: &str, op: &str, x: &Value, keep: bool| {
         let axes = axes.iter().map(|a| *a as i64).collect();
-        ctx.emit(name, op, &[x], attrs([("axes", Attr::Ints(axes)), ("keepdims", Attr::Bool(keep))]))
+        ctx.emit(
+            name,
+            op,
+            &[x],
+            attrs([("axes", Attr::Ints(axes)), ("keepdims", Attr::Bool(keep))]),
+        )
     };
     let (name, onnx) = (call.name(), call.node.proto.op_type.as_str());
     Ok(vec![match onnx {
@@ -79,7 +87,11 @@ fn reduce(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
             let sum = along(ctx, &call.part("sum"), "reduce_sum", &exp, true)?;
             let log = ctx.plain(&call.part("log"), "log", &[&sum])?;
             let kept = ctx.plain(&call.part("kept"), "add", &[&log, &largest])?;
-            if keep { kept } else { ctx.squeeze(name, &kept, &axes)? }
+            if keep {
+                kept
+            } else {
+                ctx.squeeze(name, &kept, &axes)?
+            }
         }
     }])
 }
@@ -107,7 +119,12 @@ fn cumsum(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let axis = ctx.ints(call.arg(1)?)?.first().copied().unwrap_or(0);
     let axis = ctx.axis(axis, ctx.rank(x)?)?;
-    Ok(vec![ctx.emit(call.name(), "cumsum", &[x], attrs([("axis", Attr::Int(axis as i64))]))?])
+    Ok(vec![ctx.emit(
+        call.name(),
+        "cumsum",
+        &[x],
+        attrs([("axis", Attr::Int(axis as i64))]),
+    )?])
 }
 
 /// The largest element and its place.
@@ -115,7 +132,10 @@ fn top_one(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let k = ctx.ints(call.arg(1)?)?;
     if k != [1] || call.node.int("largest", 1) == 0 {
-        return refuse(format!("k = {k:?}, largest = {}; supported is the one largest element", call.node.int("largest", 1)));
+        return refuse(format!(
+            "k = {k:?}, largest = {}; supported is the one largest element",
+            call.node.int("largest", 1)
+        ));
     }
     let axis = ctx.axis(call.node.int("axis", -1), ctx.rank(x)?)? as i64;
     let along = attrs([("axes", Attr::Ints(vec![axis])), ("keepdims", Attr::Bool(true))]);

@@ -32,11 +32,17 @@ fn resize(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let extents = ctx.extents(&x)?;
     let rank = extents.len();
     let axes: Vec<usize> = match node.ints("axes") {
-        Some(axes) => axes.iter().map(|a| ctx.axis(*a, rank)).collect::<Result<_, _>>()?,
+        Some(axes) => axes
+            .iter()
+            .map(|a| ctx.axis(*a, rank))
+            .collect::<Result<_, _>>()?,
         None => (0..rank).collect(),
     };
     let policy = node.text("keep_aspect_ratio_policy", "stretch");
-    for (what, found, wanted) in [("antialias", node.flag("antialias"), false), ("exclude_outside", node.flag("exclude_outside"), false)] {
+    for (what, found, wanted) in [
+        ("antialias", node.flag("antialias"), false),
+        ("exclude_outside", node.flag("exclude_outside"), false),
+    ] {
         if found != wanted {
             return refuse(format!("{what} = 1"));
         }
@@ -48,7 +54,14 @@ fn resize(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         Some(s) => ctx.host_floats(s)?,
         None => Vec::new(),
     };
-    let mut resized: Vec<Axis> = extents.iter().map(|d| Axis { from: *d, to: *d, scale: 1.0 }).collect();
+    let mut resized: Vec<Axis> = extents
+        .iter()
+        .map(|d| Axis {
+            from: *d,
+            to: *d,
+            scale: 1.0,
+        })
+        .collect();
     if scales.is_empty() {
         let sizes = ctx.ints(call.arg(3)?)?;
         if sizes.len() != axes.len() {
@@ -56,7 +69,11 @@ fn resize(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         }
         for (axis, to) in axes.iter().zip(sizes) {
             let from = extents[*axis];
-            resized[*axis] = Axis { from, to, scale: to as f32 / from as f32 };
+            resized[*axis] = Axis {
+                from,
+                to,
+                scale: to as f32 / from as f32,
+            };
         }
     } else {
         if scales.len() != axes.len() {
@@ -64,13 +81,22 @@ fn resize(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         }
         for (axis, scale) in axes.iter().zip(scales) {
             let from = extents[*axis];
-            resized[*axis] = Axis { from, to: (from as f32 * scale).floor() as i64, scale };
+            resized[*axis] = Axis {
+                from,
+                to: (from as f32 * scale).floor() as i64,
+                scale,
+            };
         }
     }
-    if resized.iter().any(|a| !(1..=1 << 16).contains(&a.to) || a.from < 1) {
+    if resized
+        .iter()
+        .any(|a| !(1..=1 << 16).contains(&a.to) || a.from < 1)
+    {
         return refuse("an axis that is empty or has more than 2^16 elements");
     }
-    let changed: Vec<usize> = (0..rank).filter(|i| resized[*i].from != resized[*i].to || resized[*i].scale != 1.0).collect();
+    let changed: Vec<usize> = (0..rank)
+        .filter(|i| resized[*i].from != resized[*i].to || resized[*i].scale != 1.0)
+        .collect();
     if changed.is_empty() {
         return Ok(vec![x]);
     }
@@ -85,25 +111,27 @@ fn resize(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
 fn source(node: Node<'_>, axis: &Axis, i: i64) -> Result<f32, Refusal> {
     let (x, scale) = (i as f32, axis.scale);
     let (from, to) = (axis.from as f32, axis.to as f32);
-    Ok(match node.text("coordinate_transformation_mode", "half_pixel").as_str() {
-        "half_pixel" => (x + 0.5) / scale - 0.5,
-        "pytorch_half_pixel" => {
-            if axis.to > 1 {
-                (x + 0.5) / scale - 0.5
-            } else {
-                0.0
+    Ok(
+        match node.text("coordinate_transformation_mode", "half_pixel").as_str() {
+            "half_pixel" => (x + 0.5) / scale - 0.5,
+            "pytorch_half_pixel" => {
+                if axis.to > 1 {
+                    (x + 0.5) / scale - 0.5
+                } else {
+                    0.0
+                }
             }
-        }
-        "align_corners" => {
-            if axis.to > 1 {
-                x * (from - 1.0) / (to - 1.0)
-            } else {
-                0.0
+            "align_corners" => {
+                if axis.to > 1 {
+                    x * (from - 1.0) / (to - 1.0)
+                } else {
+                    0.0
+                }
             }
-        }
-        "asymmetric" => x / scale,
-        other => return refuse(format!("coordinate_transformation_mode = {other}")),
-    })
+            "asymmetric" => x / scale,
+            other => return refuse(format!("coordinate_transformation_mode = {other}")),
+        },
+    )
 }
 
 fn nearest(ctx: &mut Context<'_>, call: &Call<'_>, x: Value, resized: &[Axis], changed: &[usize]) -> Lowered {
@@ -131,7 +159,11 @@ fn nearest(ctx: &mut Context<'_>, call: &Call<'_>, x: Value, resized: &[Axis], c
     let whole = |axis: usize, table: &[i64]| {
         let a = &resized[axis];
         let factor = a.to / a.from;
-        let even = a.to % a.from == 0 && table.iter().enumerate().all(|(i, at)| *at == i as i64 / factor.max(1));
+        let even = a.to % a.from == 0
+            && table
+                .iter()
+                .enumerate()
+                .all(|(i, at)| *at == i as i64 / factor.max(1));
         even.then_some(factor)
     };
     let factor = |axis: usize| match tables.iter().find(|(a, _)| *a == axis) {
@@ -142,7 +174,10 @@ fn nearest(ctx: &mut Context<'_>, call: &Call<'_>, x: Value, resized: &[Axis], c
         && changed.iter().all(|a| *a >= 2)
         && let (Some(h), Some(w)) = (factor(2), factor(3))
     {
-        let attrs = attrs([("scales", Attr::Ints(vec![h, w])), ("mode", Attr::Str("nearest".to_owned()))]);
+        let attrs = attrs([
+            ("scales", Attr::Ints(vec![h, w])),
+            ("mode", Attr::Str("nearest".to_owned())),
+        ]);
         return Ok(vec![ctx.emit(call.name(), "resize2d", &[&x], attrs)?]);
     }
     let mut y = x;
@@ -196,7 +231,9 @@ fn interpolate(
     let rank = resized.len();
     let dtype = ctx.dtype(&x)?;
     if rank < 3 || changed.iter().any(|a| *a + 2 < rank) || !dtype.is_float() {
-        return refuse(format!("mode = {mode} along axes other than the last two of a floating-point tensor"));
+        return refuse(format!(
+            "mode = {mode} along axes other than the last two of a floating-point tensor"
+        ));
     }
     let mut y = x;
     for axis in changed {
@@ -206,7 +243,10 @@ fn interpolate(
         let rows = ctx.host(rows);
         let rows = ctx.cast(&call.part("weights"), &rows, dtype)?;
         let last = *axis + 1 == rank;
-        let attrs = attrs([("transpose_a", Attr::Bool(false)), ("transpose_b", Attr::Bool(last))]);
+        let attrs = attrs([
+            ("transpose_a", Attr::Bool(false)),
+            ("transpose_b", Attr::Bool(last)),
+        ]);
         let name = call.part(&format!("axis{axis}"));
         // Rows of the matrix combine columns of the image (last axis) or its rows.
         let args = if last { [&y, &rows] } else { [&rows, &y] };

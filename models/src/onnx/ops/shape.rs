@@ -28,7 +28,10 @@ fn shape(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let dims = ctx.dims(call.arg(0)?)?;
     let rank = dims.len() as i64;
     let clamp = |v: i64| if v < 0 { (v + rank).max(0) } else { v.min(rank) } as usize;
-    let (start, end) = (clamp(call.node.int("start", 0)), clamp(call.node.int("end", rank)));
+    let (start, end) = (
+        clamp(call.node.int("start", 0)),
+        clamp(call.node.int("end", rank)),
+    );
     let part = dims.get(start..end).unwrap_or_default().to_vec();
     Ok(vec![ctx.sym(SymVector::vector(part))])
 }
@@ -46,7 +49,12 @@ fn target(dims: &[SymExpr], given: &[SymExpr], copy_zero: bool) -> Result<Vec<Sy
         match d.as_const() {
             Some(0) if copy_zero => match dims.get(i) {
                 Some(d) => out.push(d.clone()),
-                None => return refuse(format!("dimension {i} is to be copied from a rank-{} operand", dims.len())),
+                None => {
+                    return refuse(format!(
+                        "dimension {i} is to be copied from a rank-{} operand",
+                        dims.len()
+                    ));
+                }
             },
             Some(-1) if open.is_none() => {
                 open = Some(i);
@@ -58,8 +66,11 @@ fn target(dims: &[SymExpr], given: &[SymExpr], copy_zero: bool) -> Result<Vec<Sy
     }
     if let Some(i) = open {
         let (have, rest) = (product(dims), product(&out));
-        out[i] = divide_exact(&have, &rest)
-            .ok_or_else(|| Refusal(format!("the open dimension of {given:?}: {have} elements by {rest}")))?;
+        out[i] = divide_exact(&have, &rest).ok_or_else(|| {
+            Refusal(format!(
+                "the open dimension of {given:?}: {have} elements by {rest}"
+            ))
+        })?;
     }
     Ok(out)
 }
@@ -71,7 +82,10 @@ fn reshape(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     if let Value::Sym(v) = x {
         let scalar = given.is_empty();
         if given.len() <= 1 && (!scalar || v.items.len() == 1) {
-            return Ok(vec![ctx.sym(SymVector { items: v.items.clone(), scalar })]);
+            return Ok(vec![ctx.sym(SymVector {
+                items: v.items.clone(),
+                scalar,
+            })]);
         }
     }
     let target = target(&ctx.dims(x)?, &given, copy_zero)?;
@@ -82,7 +96,11 @@ fn flatten(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let x = call.arg(0)?;
     let dims = ctx.dims(x)?;
     let axis = call.node.int("axis", 1);
-    let axis = if axis == dims.len() as i64 { dims.len() } else { ctx.axis(axis, dims.len())? };
+    let axis = if axis == dims.len() as i64 {
+        dims.len()
+    } else {
+        ctx.axis(axis, dims.len())?
+    };
     let matrix = vec![product(&dims[..axis]), product(&dims[axis..])];
     Ok(vec![ctx.reshape(call.name(), x, matrix)?])
 }
@@ -94,7 +112,10 @@ fn axes_of(ctx: &Context<'_>, call: &Call<'_>, rank: usize) -> Result<Option<Vec
         (None, Some(a)) => a.to_vec(),
         (None, None) => return Ok(None),
     };
-    let mut axes = given.iter().map(|a| ctx.axis(*a, rank)).collect::<Result<Vec<_>, _>>()?;
+    let mut axes = given
+        .iter()
+        .map(|a| ctx.axis(*a, rank))
+        .collect::<Result<Vec<_>, _>>()?;
     axes.sort_unstable();
     axes.dedup();
     Ok(Some(axes))
@@ -106,7 +127,10 @@ fn squeeze(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
         if v.items.len() != 1 {
             return refuse("a squeezed axis whose extent is not 1");
         }
-        return Ok(vec![ctx.sym(SymVector { items: v.items.clone(), scalar: true })]);
+        return Ok(vec![ctx.sym(SymVector {
+            items: v.items.clone(),
+            scalar: true,
+        })]);
     }
     let dims = ctx.dims(x)?;
     let axes = match axes_of(ctx, call, dims.len())? {
@@ -142,7 +166,12 @@ fn transpose(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     if perm.iter().enumerate().all(|(i, p)| i as i64 == *p) && perm.len() == rank {
         return Ok(vec![x.clone()]);
     }
-    Ok(vec![ctx.emit(call.name(), "permute", &[x], attrs([("perm", Attr::Ints(perm))]))?])
+    Ok(vec![ctx.emit(
+        call.name(),
+        "permute",
+        &[x],
+        attrs([("perm", Attr::Ints(perm))]),
+    )?])
 }
 
 fn expand(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
@@ -182,7 +211,12 @@ fn permuted(
     joined: Vec<SymExpr>,
 ) -> Lowered {
     let x = ctx.reshape(&call.part("split"), call.arg(0)?, split)?;
-    let x = ctx.emit(&call.part("moved"), "permute", &[&x], attrs([("perm", Attr::Ints(perm.to_vec()))]))?;
+    let x = ctx.emit(
+        &call.part("moved"),
+        "permute",
+        &[&x],
+        attrs([("perm", Attr::Ints(perm.to_vec()))]),
+    )?;
     Ok(vec![ctx.reshape(call.name(), &x, joined)?])
 }
 
@@ -190,9 +224,29 @@ fn depth_to_space(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (block, [n, c, h, w]) = blocks(ctx, call)?;
     let (b, less) = (SymExpr::from(block), c.floor_div(block * block));
     let (split, perm) = if call.node.text("mode", "DCR") == "DCR" {
-        (vec![n.clone(), b.clone(), b.clone(), less.clone(), h.clone(), w.clone()], [0, 3, 4, 1, 5, 2])
+        (
+            vec![
+                n.clone(),
+                b.clone(),
+                b.clone(),
+                less.clone(),
+                h.clone(),
+                w.clone(),
+            ],
+            [0, 3, 4, 1, 5, 2],
+        )
     } else {
-        (vec![n.clone(), less.clone(), b.clone(), b.clone(), h.clone(), w.clone()], [0, 1, 4, 2, 5, 3])
+        (
+            vec![
+                n.clone(),
+                less.clone(),
+                b.clone(),
+                b.clone(),
+                h.clone(),
+                w.clone(),
+            ],
+            [0, 1, 4, 2, 5, 3],
+        )
     };
     permuted(ctx, call, split, perm, vec![n, less, h * b.clone(), w * b])
 }
@@ -201,5 +255,11 @@ fn space_to_depth(ctx: &mut Context<'_>, call: &Call<'_>) -> Lowered {
     let (block, [n, c, h, w]) = blocks(ctx, call)?;
     let (b, hb, wb) = (SymExpr::from(block), h.floor_div(block), w.floor_div(block));
     let split = vec![n.clone(), c.clone(), hb.clone(), b.clone(), wb.clone(), b.clone()];
-    permuted(ctx, call, split, [0, 3, 5, 1, 2, 4], vec![n, c * b.clone() * b, hb, wb])
+    permuted(
+        ctx,
+        call,
+        split,
+        [0, 3, 5, 1, 2, 4],
+        vec![n, c * b.clone() * b, hb, wb],
+    )
 }
