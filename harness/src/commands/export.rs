@@ -1,0 +1,33 @@
+//! `relayout export`.
+
+use super::{CommandError, Exit, output};
+use crate::cli::{ExportArgs, ExportFormat};
+use relayout_layouts::decomposition::{TreeDecomposition, treewidth};
+use relayout_layouts::graph::Graph;
+use relayout_layouts::{Budget, export as formats, json};
+
+/// Writes an instance in another tool's format.
+pub fn export(args: &ExportArgs) -> Result<Exit, CommandError> {
+    let problem = json::read_file(&args.instance).map_err(|e| match e {
+        json::ReadError::Io { .. } => CommandError::input(e),
+        e => CommandError::in_file(&args.instance, e),
+    })?;
+    output::write_file(&args.output, |mut out| match args.to {
+        ExportFormat::Wcnf => formats::wcnf(&problem, &mut out),
+        ExportFormat::Cfn => formats::cfn(&problem, &mut out),
+        ExportFormat::Gr => formats::gr(&problem, &mut out),
+        ExportFormat::Dot => formats::dot(&problem, &mut out),
+        ExportFormat::Td => {
+            let graph = Graph::of(&problem);
+            let width = treewidth(&graph, &Budget::default());
+            let known = if width.is_exact() {
+                "optimal".to_owned()
+            } else {
+                format!("the treewidth is at least {}", width.lower)
+            };
+            output::message(&format!("width {}, {known}", width.upper));
+            formats::td(&graph, &TreeDecomposition::from_order(&graph, &width.order), &mut out)
+        }
+    })?;
+    Ok(Exit::Success)
+}
