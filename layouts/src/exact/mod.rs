@@ -1,12 +1,12 @@
 //! `exact`: proven optima by variable elimination in a cost function network.
 //!
-//! [`model`] states the problem as a network, [`solve`] eliminates its variables in order of message size, removing
+//! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
 //! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
 //! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated. Where they
 //! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
 //! a relaxation (mini-buckets) may improve its bound.
 //!
-//! With `k` above 1, [`k_best`] goes on to the next cheapest assignments whose programs differ; that costs an elimination
+//! With `k` above 1, `k_best` goes on to the next cheapest assignments whose programs differ; that costs an elimination
 //! per tensor and solution. The counter `k_complete` is 0 when a limit cut it short.
 //!
 //! Time and memory (for one solution) are linear in the number of operators at bounded width.

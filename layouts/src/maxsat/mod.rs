@@ -1,6 +1,6 @@
 //! `maxsat`: the seed's encoding (section 3.2.2) under a core-guided search of ours on a SAT solver.
 //!
-//! [`objective`] turns the soft clauses into weighted literals, [`oll`] searches, [`backend`] is the SAT solver.
+//! `objective` turns the soft clauses into weighted literals, `oll` searches, `backend` is the SAT solver.
 //! Anytime: incumbents and bounds are streamed, and running into a limit returns the best pair.
 
 pub mod backend;
