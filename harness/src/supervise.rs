@@ -118,7 +118,8 @@ pub fn run(
 }
 
 fn start(memory: Option<u64>) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
+    // The running program itself, also when its file has been replaced by a newer build meanwhile.
+    let mut command = Command::new("/proc/self/exe");
     command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let parent = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid, setrlimit).
