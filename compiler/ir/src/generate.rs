@@ -39,7 +39,9 @@ fn key_hash(key: &str) -> u64 {
 pub fn generate(generator: &Generator, shape: &[usize], dtype: DType) -> Tensor {
     let state = mix(generator.seed ^ key_hash(&generator.key));
     let count = shape.iter().fold(1usize, |a, d| a.saturating_mul(*d)) as u64;
-    let draws = (1..=count).map(|n| mix(state.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+    // A half-open range has an exact length, so collecting allocates once.
+    let draws =
+        (0..count).map(|i| mix(state.wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))));
     let uniform =
         |low: f32, high: f32| move |z: u64| low + (high - low) * ((z >> 40) as f32 * (1.0 / 16_777_216.0));
     let integer = |low: i64, high: i64| {

@@ -55,7 +55,7 @@ pub struct InferError {
     /// The binding.
     pub binding: String,
     /// Why.
-    pub source: DeduceError,
+    pub source: Box<DeduceError>,
 }
 
 /// Deduces the annotation of every binding of a function, in order, and replaces the ones it has. Callees are seen by their
@@ -67,7 +67,7 @@ pub fn infer_function(module: &mut Module, func: FuncId) -> Result<(), InferErro
     let error = |function: &str, binding: &str, source| InferError {
         function: function.to_owned(),
         binding: binding.to_owned(),
-        source,
+        source: Box::new(source),
     };
     if module.functions.get(func).is_none() {
         return Err(error("?", "?", DeduceError::Dangling("a function")));

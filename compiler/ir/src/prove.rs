@@ -76,7 +76,7 @@ impl Interval {
         for _ in 0..power {
             out = out.mul(self);
         }
-        if power % 2 == 0 {
+        if power.is_multiple_of(2) {
             out.low = Some(out.low.map_or(0, |l| l.max(0)));
         }
         out
@@ -312,10 +312,10 @@ impl Prover {
             return whole;
         }
         // ⌊⌊x / a⌋ / d⌋ = ⌊x / (a·d)⌋ for positive a, d.
-        if let Some(Atom::FloorDiv(inner, a)) = e.as_single_atom() {
-            if let Some(product) = a.checked_mul(d) {
-                return self.quotient(inner, product);
-            }
+        if let Some(Atom::FloorDiv(inner, a)) = e.as_single_atom()
+            && let Some(product) = a.checked_mul(d)
+        {
+            return self.quotient(inner, product);
         }
         // Common factors of the coefficients and the divisor cancel.
         let g = e.terms().fold(d, |g, (_, c)| gcd(g, c));
@@ -331,10 +331,10 @@ impl Prover {
             return rest;
         }
         // (x mod a) mod d = x mod d where d divides a.
-        if let Some(Atom::Mod(inner, a)) = e.as_single_atom() {
-            if a % d == 0 {
-                return self.remainder(inner, d);
-            }
+        if let Some(Atom::Mod(inner, a)) = e.as_single_atom()
+            && a % d == 0
+        {
+            return self.remainder(inner, d);
         }
         e.modulo(d)
     }

@@ -7,10 +7,13 @@ use crate::tensor::Tensor;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Tensors by name, each with the constant it was made from.
+type Kept = HashMap<String, (Constant, Arc<Tensor>)>;
+
 /// Materialises constants; the ones kept are shared by all runs and modules that use the store.
 #[derive(Default)]
 pub struct ConstantStore {
-    kept: Option<Mutex<HashMap<String, (Constant, Arc<Tensor>)>>>,
+    kept: Option<Mutex<Kept>>,
 }
 
 impl ConstantStore {

@@ -55,7 +55,13 @@ fn pack_over(tensor: &Tensor, layout: &Layout, float: f32, int: i64) -> Result<T
     if layout.splits() == Layout::row_major(tensor.shape.len()).splits() {
         return Ok(tensor.clone());
     }
-    let mut out = filled(physical_extents(&tensor.shape, layout), tensor.dtype, float, int, &place)?;
+    let mut out = filled(
+        physical_extents(&tensor.shape, layout),
+        tensor.dtype,
+        float,
+        int,
+        &place,
+    )?;
     let offsets = Offsets::new(&tensor.shape, layout);
     match (&tensor.data, &mut out.data) {
         (TensorData::Float(from), TensorData::Float(to)) => {

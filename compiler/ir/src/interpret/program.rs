@@ -581,12 +581,11 @@ impl CompiledStage {
             } => {
                 let mut acc = identity(*combiner, *dtype);
                 let op = combining(*combiner);
-                while !no_points {
+                let mut more = !no_points;
+                while more {
                     let x = value.eval(&self.slots, none, memory)?;
                     acc = binary(op, *dtype, acc, x).ok_or(Fault::DivisionByZero)?;
-                    if !advance(&mut self.slots, &self.reduce, &self.extents) {
-                        break;
-                    }
+                    more = advance(&mut self.slots, &self.reduce, &self.extents);
                 }
                 epilogue.eval(&self.slots, acc, memory)
             }
@@ -621,17 +620,16 @@ fn contract(
         reduce.split_last(),
         &memory[a.buffer].data,
         &memory[b.buffer].data,
-    ) {
-        if let (Some(step_a), Some(step_b)) = (a.step(*inner), b.step(*inner)) {
-            let mut acc = 0f32;
-            loop {
-                let (start_a, start_b) = (a.at(slots)? as i64, b.at(slots)? as i64);
-                for k in 0..extents[*inner] {
-                    acc += x[(start_a + k * step_a) as usize] * y[(start_b + k * step_b) as usize];
-                }
-                if !advance(slots, outer, extents) {
-                    return Ok(Value::Float(acc));
-                }
+    ) && let (Some(step_a), Some(step_b)) = (a.step(*inner), b.step(*inner))
+    {
+        let mut acc = 0f32;
+        loop {
+            let (start_a, start_b) = (a.at(slots)? as i64, b.at(slots)? as i64);
+            for k in 0..extents[*inner] {
+                acc += x[(start_a + k * step_a) as usize] * y[(start_b + k * step_b) as usize];
+            }
+            if !advance(slots, outer, extents) {
+                return Ok(Value::Float(acc));
             }
         }
     }

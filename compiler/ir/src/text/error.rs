@@ -36,17 +36,21 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c.to_owned())
 }
 
-/// Levenshtein distance.
+/// Insertions, deletions, substitutions and exchanges of neighbours that turn one into the other.
 fn distance(a: &[char], b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=a.len()).collect();
-    for (i, cb) in b.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, ca) in a.iter().enumerate() {
-            let substituted = diagonal + usize::from(*ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+    let b: Vec<char> = b.chars().collect();
+    let mut before = vec![0; a.len() + 1];
+    let mut last: Vec<usize> = (0..=a.len()).collect();
+    for i in 0..b.len() {
+        let mut row = vec![i + 1; a.len() + 1];
+        for j in 0..a.len() {
+            let substituted = last[j] + usize::from(a[j] != b[i]);
+            row[j + 1] = substituted.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[j] == b[i - 1] && a[j - 1] == b[i] {
+                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
+            }
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[a.len()]
+    last[a.len()]
 }

@@ -23,17 +23,15 @@ pub(super) fn verify(f: &GraphFunction, report: &mut Report) {
                     "uses"
                 };
                 report.add(&place, format!("{what} `%{}` after it was killed", name(used)));
-            } else if let Some(s) = storage.get(&used).filter(|s| killed.contains(s)) {
-                if !matches!(binding.expr, Expr::Kill(_)) {
-                    report.add(
-                        &place,
-                        format!(
-                            "uses `%{}` after its storage `%{}` was killed",
-                            name(used),
-                            name(*s)
-                        ),
-                    );
-                }
+            } else if let Some(s) = storage.get(&used).filter(|s| killed.contains(s))
+                && !matches!(binding.expr, Expr::Kill(_))
+            {
+                let problem = format!(
+                    "uses `%{}` after its storage `%{}` was killed",
+                    name(used),
+                    name(*s)
+                );
+                report.add(&place, problem);
             }
         }
         match &binding.expr {

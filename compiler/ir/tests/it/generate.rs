@@ -53,3 +53,18 @@ fn elements_depend_on_their_position_only_and_stay_in_range() {
     };
     assert_ne!(generate(&other, &[100], DType::F32).floats(), Some(short));
 }
+
+#[test]
+fn a_hundred_million_elements_take_about_a_second() {
+    if std::env::var_os("RELAYOUT_SLOW").is_none() {
+        println!("skipped: draws 400 MB; set RELAYOUT_SLOW=1 to run it");
+        return;
+    }
+    let rule = generator(Distribution::Uniform { low: -1.0, high: 1.0 });
+    let start = std::time::Instant::now();
+    let tensor = generate(&rule, &[100_000_000], DType::F32);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{seconds:.2} s");
+    assert_eq!(tensor.len(), 100_000_000);
+    assert!(seconds < 3.0, "{seconds:.2} s");
+}

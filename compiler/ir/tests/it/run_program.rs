@@ -83,7 +83,7 @@ fn program(
             })
         })
         .collect();
-    let sym_params = syms.iter().map(|s| SymVar::new(s)).collect();
+    let sym_params = syms.iter().map(SymVar::new).collect();
     (
         TensorProgram {
             name: "t".to_owned(),
@@ -163,7 +163,7 @@ fn padded_convolution_guards_its_loads() {
     );
     let guarded = Scalar::Select(
         Box::new(inside),
-        Box::new(load(b[0], &[position.clone()])),
+        Box::new(load(b[0], std::slice::from_ref(&position))),
         Box::new(Scalar::Const(f64::NEG_INFINITY, DType::F32)),
     );
     let body = |value| StageBody::Reduce {

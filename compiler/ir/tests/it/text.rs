@@ -27,7 +27,7 @@ program @matmul(n) kind output_ewise_fusible {
 
 func @helper(%s: shape(n, m)) where n in 1.., m in 1..=8 {
   dataflow {
-    %f: f32[n*m] = full() {dtype: f32, shape: shape(n*m), value: 0.5}
+    %f: f32[m*n] = full() {dtype: f32, shape: shape(m*n), value: 0.5}
   }
   return %f
 }
