@@ -114,7 +114,7 @@ impl RunError {
 /// Exit code of an interrupted run.
 const INTERRUPTED: u8 = 130;
 
-/// Runs an experiment. Exit codes: 0 all cells well, 1 some failed, 2 wrong arguments or configuration, 3 the run directory can't
+/// Runs an experiment. Exit codes: 0 all cells well or at a solver's limit, 1 some failed, 2 wrong arguments or configuration, 3 the run directory can't
 /// be written, 130 interrupted.
 pub fn run(options: &RunOptions) -> ExitCode {
     match execute(options) {
@@ -191,7 +191,21 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         eprintln!("interrupted; run the same command again to go on");
         return Ok(INTERRUPTED);
     }
-    Ok(u8::from(records.iter().any(|r| r.status.is_failure())))
+    Ok(u8::from(records.iter().any(|r| is_fault(&r.status))))
+}
+
+/// Whether a status is a fault of the run. A solver that reaches its limit without an answer is a result of the study, recorded
+/// and shown, but no fault.
+fn is_fault(status: &CellStatus) -> bool {
+    status.is_failure()
+        && !matches!(
+            status,
+            CellStatus::SolverTimeout
+                | CellStatus::SolverOutOfMemory
+                | CellStatus::NoPlan
+                | CellStatus::Infeasible
+                | CellStatus::MissingHints
+        )
 }
 
 /// The settings of figures and tables that a run's manifest fixes.
