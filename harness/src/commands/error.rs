@@ -59,15 +59,23 @@ pub enum CommandError {
 impl CommandError {
     /// A malformed or unreadable input whose error names its place.
     pub fn input(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Input { path: None, source: source.into() }
+        CommandError::Input {
+            path: None,
+            source: source.into(),
+        }
     }
     /// A malformed or unreadable file.
     pub fn in_file(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Input { path: Some(path.to_owned()), source: source.into() }
+        CommandError::Input {
+            path: Some(path.to_owned()),
+            source: source.into(),
+        }
     }
     /// Something that was tried and failed.
     pub fn failed(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Failed { source: source.into() }
+        CommandError::Failed {
+            source: source.into(),
+        }
     }
     /// The exit code.
     pub fn exit(&self) -> Exit {
