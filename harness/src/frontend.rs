@@ -50,7 +50,7 @@ pub enum FrontendError {
         batch: u64,
     },
     /// A symbolic dimension that the model doesn't have.
-    #[error("{model} has no symbolic dimension `{found}`{}", help(.help))]
+    #[error("{model} has no symbolic dimension `{found}`{}", suffix(.help))]
     Dimension {
         /// The model.
         model: String,
@@ -72,7 +72,7 @@ pub enum FrontendError {
         high: Option<i64>,
     },
     /// No such built-in target.
-    #[error("unknown target `{found}`{}", help(.help))]
+    #[error("unknown target `{found}`{}", suffix(.help))]
     Target {
         /// The name given.
         found: String,
@@ -92,7 +92,7 @@ pub enum FrontendError {
     },
 }
 
-fn help(text: &Option<String>) -> String {
+fn suffix(text: &Option<String>) -> String {
     text.as_ref().map(|t| format!("; {t}")).unwrap_or_default()
 }
 

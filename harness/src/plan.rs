@@ -6,10 +6,11 @@
 use crate::config::{Config, Measure, ModelEntry, StrategyEntry};
 use crate::record::CellKey;
 use relayout_compiler::cost::CostModelKind;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What cells share that differ only in their strategy: the same instance, kernels and reference output.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
     /// The model entry.
     pub entry: ModelEntry,

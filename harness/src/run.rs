@@ -154,7 +154,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
     let journal = Journal::open(&directory.join("journal"))?;
     let contents = journal.read()?;
     for bad in &contents.corrupt {
-        eprintln!("warning: {bad}; the cell runs again");
+        eprintln!("warning: {}: {}; the cell runs again", bad.path.display(), bad.reason);
     }
     let again = |status: &CellStatus| match options.rerun.as_deref() {
         None => false,
@@ -665,7 +665,7 @@ fn report(
     println!("\nFigures, tables and measures: {}", directory.join("plots").display());
     println!("Records: {}", directory.join("cells.parquet").display());
     for skipped in &plotted.skipped {
-        eprintln!("no figure {skipped}");
+        eprintln!("no figure {}: {}", skipped.name, skipped.reason);
     }
     let _ = config;
     Ok(())

@@ -39,7 +39,7 @@ impl Strategy for Greedy {
         let mut stopped = false;
         for (i, unit) in units.iter().enumerate() {
             search.construct(unit);
-            if i % 1024 == 0 && budget.exhausted() {
+            if i % 64 == 0 && budget.exhausted() {
                 stopped = true; // construction is one cheap pass and is finished regardless, so that there is a plan
             }
         }
@@ -53,7 +53,7 @@ impl Strategy for Greedy {
                     moves += 1;
                     improved = true;
                 }
-                if i % 1024 == 0 && budget.exhausted() {
+                if i % 64 == 0 && budget.exhausted() {
                     (stopped, improved) = (true, false);
                     break;
                 }

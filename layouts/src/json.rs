@@ -187,7 +187,7 @@ fn expand(bytes: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
     Ok(Some(out))
 }
 
-fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ReadError> {
+pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ReadError> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut de).map_err(|e| {
         let path = e.path().to_string();

@@ -13,6 +13,7 @@ pub mod graph;
 pub mod greedy;
 mod hash;
 pub mod id;
+pub mod import;
 pub mod json;
 pub mod local;
 pub mod maxsat;

@@ -431,19 +431,22 @@ impl Prover {
 /// The same value with every e mod d written as e − d·⌊e / d⌋, so that both cancel against each other.
 fn without_modulo(e: &SymExpr) -> SymExpr {
     e.terms().fold(SymExpr::zero(), |sum, (monomial, c)| {
-        let product = monomial.factors().iter().fold(SymExpr::constant(c), |p, (atom, power)| {
-            let value = match atom {
-                Atom::Var(v) => SymExpr::var(v),
-                Atom::FloorDiv(e, d) => without_modulo(e).floor_div(*d),
-                Atom::Mod(e, d) => {
-                    let e = without_modulo(e);
-                    e.clone() - e.floor_div(*d) * SymExpr::constant(*d)
-                }
-                Atom::Min(a, b) => without_modulo(a).minimum(&without_modulo(b)),
-                Atom::Max(a, b) => without_modulo(a).maximum(&without_modulo(b)),
-            };
-            (0..*power).fold(p, |p, _| p * value.clone())
-        });
+        let product = monomial
+            .factors()
+            .iter()
+            .fold(SymExpr::constant(c), |p, (atom, power)| {
+                let value = match atom {
+                    Atom::Var(v) => SymExpr::var(v),
+                    Atom::FloorDiv(e, d) => without_modulo(e).floor_div(*d),
+                    Atom::Mod(e, d) => {
+                        let e = without_modulo(e);
+                        e.clone() - e.floor_div(*d) * SymExpr::constant(*d)
+                    }
+                    Atom::Min(a, b) => without_modulo(a).minimum(&without_modulo(b)),
+                    Atom::Max(a, b) => without_modulo(a).maximum(&without_modulo(b)),
+                };
+                (0..*power).fold(p, |p, _| p * value.clone())
+            });
         sum + product
     })
 }

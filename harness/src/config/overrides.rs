@@ -32,8 +32,9 @@ fn set(root: &mut Node, path: &str, value: Node, place: &Place, reader: &mut Rea
         if matches!(node.value, Value::Null) {
             node.value = Value::Map(Vec::new());
         }
+        let kind = node.value.kind();
         let Value::Map(entries) = &mut node.value else {
-            reader.fault(place, format!("`{path}` goes through {}, which has no keys", node.value.kind()), None);
+            reader.fault(place, format!("`{path}` goes through {kind}, which has no keys"), None);
             return;
         };
         let index = match entries.iter().position(|(k, ..)| k == part) {

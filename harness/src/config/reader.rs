@@ -93,16 +93,6 @@ impl Reader {
         self.fault(&node.place, format!("{what} is {value}; it must be a finite number, at least {low}"), None);
         None
     }
-    /// A truth value.
-    pub fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
-        match node.value {
-            Value::Bool(b) => Some(b),
-            _ => {
-                self.expected(node, &format!("{what} (true or false)"));
-                None
-            }
-        }
-    }
     /// A duration such as `90s`, `250ms`, `2min`; a bare number is seconds.
     pub fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;

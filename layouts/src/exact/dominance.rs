@@ -4,6 +4,10 @@
 
 use super::network::{Contradiction, INF, Network, Var, plus};
 
+/// Values that each value is compared with: those of least cost, which dominate most. Comparing all pairs would be
+/// quadratic in domains that can have tens of thousands of values.
+const RIVALS: usize = 64;
+
 /// Reused between calls.
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -65,7 +69,7 @@ pub(super) fn dominate(
         let a = s.order[i] as usize;
         // A dominating value has no greater extremes: at the tuple where the one takes its extreme, the other must not
         // be worse.
-        let dominated = s.order[..i].iter().map(|&b| b as usize).any(|b| {
+        let dominated = s.order[..i.min(RIVALS)].iter().map(|&b| b as usize).any(|b| {
             s.keep[b]
                 && s.high[b] <= s.high[a]
                 && (s.high[b] <= s.low[a] || replaces(net, v, b, a, &s.shapes))

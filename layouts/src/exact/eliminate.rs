@@ -79,6 +79,9 @@ pub(super) fn eliminate(
 ) -> Option<Choices> {
     let sizes: Vec<usize> = scope.iter().map(|&u| net.size(u)).collect();
     let total: usize = sizes.iter().product();
+    if let Some(choices) = eliminate_functional(net, v, tables, unary, &sizes, data) {
+        return Some(choices);
+    }
     let mut inner_from = scope.len();
     let mut block = 1;
     while inner_from > 0 && block * sizes[inner_from - 1] <= BLOCK {
@@ -172,6 +175,65 @@ pub(super) fn eliminate(
             return Some(choices);
         }
     }
+}
+
+/// The case in which each value of `v` allows one value of each neighbour, as between a configuration and the layouts it
+/// stands for: one entry per value is then touched, not one per value and tuple. `None` when that is not the case.
+fn eliminate_functional(
+    net: &Network,
+    v: Var,
+    tables: &[Table],
+    unary: bool,
+    sizes: &[usize],
+    data: &mut Vec<u64>,
+) -> Option<Choices> {
+    if tables.len() != sizes.len() || tables.iter().any(|t| t.scope.len() != 2) {
+        return None;
+    }
+    let values = &net.values[v as usize];
+    // One table per neighbour; brought into the scope's order, which is that of the variables.
+    let other = |t: &Table| if t.scope[0] == v { t.scope[1] } else { t.scope[0] };
+    let mut ordered: Vec<&Table> = tables.iter().collect();
+    ordered.sort_by_key(|t| other(t));
+    let mut at = vec![0usize; values.len()];
+    let mut costs: Vec<u64> = if unary {
+        net.unary[v as usize].clone()
+    } else {
+        vec![0; values.len()]
+    };
+    for (table, &size) in ordered.into_iter().zip(sizes) {
+        let first = table.scope[0] == v;
+        for (i, (at, cost)) in at.iter_mut().zip(&mut costs).enumerate() {
+            let entry = |j: usize| {
+                if first {
+                    table.data[i * size + j]
+                } else {
+                    table.data[j * values.len() + i]
+                }
+            };
+            let mut allowed = (0..size).filter(|&j| entry(j) < INF);
+            let only = allowed.next();
+            if allowed.next().is_some() {
+                return None;
+            }
+            *cost = plus(*cost, only.map_or(INF, entry));
+            *at = *at * size + only.unwrap_or(0);
+        }
+    }
+    let total = sizes.iter().product();
+    data.clear();
+    data.resize(total, INF);
+    let mut best = vec![values.first().copied().unwrap_or(0); total];
+    for ((&at, &cost), &value) in at.iter().zip(&costs).zip(values) {
+        if cost < data[at] {
+            data[at] = cost;
+            best[at] = value;
+        }
+    }
+    Some(match choice_bytes(values) {
+        1 => Choices::Bytes(best.into_iter().map(|b| b as u8).collect()),
+        _ => Choices::Words(best),
+    })
 }
 
 /// Advances the outer variables; whether there was a next tuple.

@@ -6,10 +6,14 @@
 //! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
 //! a relaxation (mini-buckets) may improve its bound.
 //!
-//! Time and memory are linear in the number of operators at bounded width.
+//! With `k` above 1, [`k_best`] goes on to the next cheapest assignments whose programs differ; that costs an elimination
+//! per tensor and solution. The counter `k_complete` is 0 when a limit cut it short.
+//!
+//! Time and memory (for one solution) are linear in the number of operators at bounded width.
 
 mod dominance;
 mod eliminate;
+mod k_best;
 mod model;
 mod network;
 mod solve;
@@ -142,6 +146,7 @@ impl Strategy for Exact {
             return Ok(infeasible());
         };
         let variables = network.values.len() as u64;
+        let base = (budget.k > 1).then(|| network.clone());
         let mut elimination = solve::Elimination::new(network, budget, self.dominance);
         let mut outcome = elimination.run(if self.search { EASY_ENTRIES } else { usize::MAX });
         let mut by_search = None;
@@ -173,18 +178,33 @@ impl Strategy for Exact {
         let constant = elimination.net.constant;
         let mut solutions = match outcome {
             solve::Outcome::Solved(values) => {
-                let assignment = values[..problem.operators().len()]
+                let assignment: Vec<_> = values[..problem.operators().len()]
                     .iter()
                     .map(|&v| ConfigId(v))
                     .collect();
-                let solution = Solution::claimed(problem, assignment, constant)?;
+                let solution = Solution::claimed(problem, assignment.clone(), constant)?;
                 trace.incumbent(solution.cost);
                 trace.bound(solution.cost);
                 let proof = "variable elimination".into();
-                Solutions {
+                let mut solutions = Solutions {
                     proof,
                     ..Solutions::one(Status::Optimal, solution, constant)
+                };
+                if let Some(base) = base {
+                    let first = (assignment, constant);
+                    let found = k_best::k_best(problem, &base, first, budget.k, self.dominance, budget);
+                    for (assignment, cost) in found.solutions.into_iter().skip(1) {
+                        solutions
+                            .ranked
+                            .push(Solution::claimed(problem, assignment, cost)?);
+                    }
+                    let counted = [
+                        ("k_complete", u64::from(found.complete)),
+                        ("k_eliminations", found.solved),
+                    ];
+                    solutions.counters.extend(counted);
                 }
+                solutions
             }
             solve::Outcome::Infeasible => infeasible(),
             solve::Outcome::OutOfMemory { wanted } => {

@@ -4,7 +4,8 @@
 //! tensor has layouts, the *produced layout*; per operator with many configurations and tensor it reads, the *request*
 //! (the set of layouts it asks for); per tensor and layout that several operators can request, a *hub* that is 1 when one
 //! of them does. Up to [`Hubs`]' limit, a tensor's hubs are one variable whose values are subsets. A layout that one
-//! operator alone can request needs no hub: a table between producer and consumer prices it. Requests that no
+//! operator alone can request needs no hub: a table between producer and consumer prices it; nor does one whose
+//! conversions are all free or impossible, as a bundle's are. Requests that no
 //! produced layout pays for are left out.
 
 use std::collections::BTreeMap;
@@ -107,9 +108,16 @@ fn tensor(
         asked.dedup();
         asked.iter().for_each(|l| requesters[l.index()] += 1);
     }
+    // Sharing saves nothing where conversions are free or impossible: each reader is then tied to the producer directly.
+    let saves = |l: usize| {
+        distinct
+            .iter()
+            .any(|&from| (1..INF).contains(&price(from, LayoutId(l as u32))))
+    };
+    let direct: Vec<bool> = (0..layouts).map(|l| requesters[l] == 1 || !saves(l)).collect();
     let shared: Vec<LayoutId> = (0..layouts as u32)
         .map(LayoutId)
-        .filter(|l| requesters[l.index()] > 1)
+        .filter(|l| requesters[l.index()] > 1 && !direct[l.index()])
         .collect();
     let hubs = hubs(net, &shared, modelling.hubs);
     for (hub, layouts) in &hubs {
@@ -122,18 +130,13 @@ fn tensor(
     }
     for (o, requests) in readers {
         let reader = reader(net, o, requests, modelling)?;
-        // Alone: what nobody else can request is priced directly.
+        // What nobody else can request, or nobody pays for, is priced directly.
         let alone = |r: &[LayoutId], from| {
             r.iter()
-                .filter(|l| requesters[l.index()] == 1)
+                .filter(|l| direct[l.index()])
                 .fold(0, |sum, &to| plus(sum, price(from, to)))
         };
-        if reader
-            .meaning
-            .iter()
-            .flatten()
-            .any(|l| requesters[l.index()] == 1)
-        {
+        if reader.meaning.iter().flatten().any(|l| direct[l.index()]) {
             let data = writer
                 .meaning
                 .iter()

@@ -130,12 +130,16 @@ impl<'a> Elimination<'a> {
 
     fn eliminate_all(&mut self, relaxed: bool) -> Result<(), Stop> {
         self.meter_tables()?;
-        let mut steps = 0u32;
+        let (mut steps, mut settled) = (0u32, 0u32);
         loop {
             while let Some(v) = self.dirty.pop() {
                 self.is_dirty[v as usize] = false;
                 if !self.gone[v as usize] {
                     self.settle(v)?;
+                }
+                settled += 1;
+                if settled.is_multiple_of(64) && self.budget.exhausted() {
+                    return Err(Stop::Time);
                 }
             }
             let Some(Reverse((key, v))) = self.heap.pop() else {
@@ -379,7 +383,7 @@ mod tests {
     fn networks() -> impl Iterator<Item = Network> {
         let modelling = Modelling {
             hubs: Hubs::Subsets(3),
-            produced: true,
+            produced_from: 16,
             requests_from: 16,
         };
         let problem = |seed| {

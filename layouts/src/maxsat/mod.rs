@@ -17,10 +17,11 @@ use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SatSolver {
     /// BatSat: pure Rust, always there.
-    #[default]
+    #[cfg_attr(not(feature = "cadical"), default)]
     Batsat,
-    /// CaDiCaL: faster, C++.
+    /// CaDiCaL: faster, C++. The default of a build that has it.
     #[cfg(feature = "cadical")]
+    #[default]
     Cadical,
 }
 

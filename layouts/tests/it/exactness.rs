@@ -150,3 +150,54 @@ fn exact_strategies_agree_on_medium_problems() {
         }
     }
 }
+
+/// What an assignment makes a compiler emit: every tensor's produced layout, and its conversions.
+fn program(problem: &Problem, assignment: &[relayout_layouts::ConfigId]) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let produced = problem
+        .operators()
+        .iter()
+        .zip(assignment)
+        .map(|(op, &c)| (op.output, op.config(c).output.0));
+    let mut produced: Vec<_> = produced.collect();
+    produced.sort_unstable();
+    let conversions = relayout_layouts::check(problem, assignment).unwrap().conversions;
+    (
+        produced.into_iter().map(|(_, l)| l).collect(),
+        conversions.into_iter().map(|c| (c.tensor.0, c.to.0)).collect(),
+    )
+}
+
+#[test]
+fn the_k_best_are_the_cheapest_of_different_programs() {
+    for (seed, problem) in small_problems(120) {
+        let mut cheapest = std::collections::BTreeMap::new();
+        for assignment in crate::support::all_assignments(&problem) {
+            if let Ok(c) = relayout_layouts::check(&problem, &assignment) {
+                let cost = cheapest.entry(program(&problem, &assignment)).or_insert(c.cost);
+                *cost = c.cost.min(*cost);
+            }
+        }
+        let mut expected: Vec<u64> = cheapest.into_values().collect();
+        expected.sort_unstable();
+        expected.truncate(8);
+        let budget = Budget {
+            k: 8,
+            ..Budget::default()
+        };
+        let s = Exact::default()
+            .solve(&problem, &budget, &mut Trace::silent())
+            .unwrap();
+        let found: Vec<u64> = s.ranked.iter().map(|r| r.cost).collect();
+        assert_eq!(found, expected, "seed {seed}");
+        let programs: std::collections::BTreeSet<_> = s
+            .ranked
+            .iter()
+            .map(|r| program(&problem, &r.assignment))
+            .collect();
+        assert_eq!(
+            programs.len(),
+            found.len(),
+            "seed {seed}: two of the k best are one program"
+        );
+    }
+}

@@ -8,6 +8,7 @@ mod exports;
 mod files;
 mod generators;
 mod heuristics;
+mod imports;
 mod instances;
 mod problems;
 mod scale;

@@ -16,5 +16,5 @@ mod scalar;
 pub use constants::ConstantStore;
 pub use error::InterpretError;
 pub use graph::{GraphOptions, LibraryCall, LibraryTable, NoLibrary, Reference, run_function};
-pub use pack::{Physical, pack, unpack};
+pub use pack::{Physical, pack, pack_zero_padded, unpack};
 pub use program::run_program;

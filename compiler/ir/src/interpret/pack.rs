@@ -2,7 +2,7 @@
 
 use super::error::InterpretError;
 use super::index::{IndexCode, advance};
-use super::memory::{check_well_formed, filled, poisoned};
+use super::memory::{check_well_formed, filled};
 use crate::layout::Layout;
 use crate::sym::{SymExpr, SymVar};
 use crate::tensor::{Tensor, TensorData};
@@ -31,18 +31,31 @@ pub(super) fn physical_extents(logical: &[usize], layout: &Layout) -> Vec<usize>
 }
 
 /// Arranges a logical tensor in a layout. Padding lanes are poison (NaN, or 85 for integers): their content is unspecified, and
-/// a program that lets it reach its result is wrong. [`Tensor::pack`] fills them with zeros instead.
+/// a program that lets it reach its result is wrong.
 ///
 /// # Errors
 /// When the layout is of another rank or the tensor is malformed.
 pub fn pack(tensor: &Tensor, layout: &Layout) -> Result<Tensor, InterpretError> {
+    pack_over(tensor, layout, f32::NAN, 85)
+}
+
+/// As [`pack`] with zeros in the padding lanes, for configurations that ask for them.
+///
+/// # Errors
+/// As [`pack`].
+pub fn pack_zero_padded(tensor: &Tensor, layout: &Layout) -> Result<Tensor, InterpretError> {
+    pack_over(tensor, layout, 0.0, 0)
+}
+
+/// Packs over memory that holds one value everywhere.
+fn pack_over(tensor: &Tensor, layout: &Layout, float: f32, int: i64) -> Result<Tensor, InterpretError> {
     let place = || format!("packing into layout {layout}");
     check_rank(tensor.shape.len(), layout, &place)?;
     check_well_formed(tensor, &place)?;
     if layout.splits() == Layout::row_major(tensor.shape.len()).splits() {
         return Ok(tensor.clone());
     }
-    let mut out = poisoned(physical_extents(&tensor.shape, layout), tensor.dtype, &place)?;
+    let mut out = filled(physical_extents(&tensor.shape, layout), tensor.dtype, float, int, &place)?;
     let offsets = Offsets::new(&tensor.shape, layout);
     match (&tensor.data, &mut out.data) {
         (TensorData::Float(from), TensorData::Float(to)) => {
