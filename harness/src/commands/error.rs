@@ -51,7 +51,10 @@ pub enum CommandError {
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// An output could not be written.
+    /// Standard output could not be written.
+    #[error("cannot write the result to standard output: {0}")]
+    Stdout(std::io::Error),
+    /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -86,7 +89,7 @@ impl CommandError {
             | CommandError::Input { .. } => Exit::Usage,
             CommandError::Failed { .. } => Exit::Failed,
             CommandError::Interrupted => Exit::Interrupted,
-            CommandError::Write(_) => Exit::Io,
+            CommandError::Stdout(_) | CommandError::Write(_) => Exit::Io,
         }
     }
     /// A line of help, where there is one.

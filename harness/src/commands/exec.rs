@@ -146,7 +146,7 @@ fn module_job(
     let function = module
         .entries
         .first()
-        .and_then(|entry| module.functions.iter().nth(entry.function.index()))
+        .and_then(|entry| module.functions.get(entry.function.index()))
         .ok_or_else(|| CommandError::in_file(path, "the module has no entry"))?;
     known_inputs(&given, function.params.iter().map(|p| p.name.as_str()))?;
     let slots = slots(function, &dims(&args.model)?, &given)?;

@@ -23,7 +23,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(WriteError::from_io(Path::new("standard output"), e).into()),
+        Err(e) => Err(CommandError::Stdout(e)),
         Ok(()) => Ok(()),
     }
 }
@@ -77,7 +77,7 @@ pub fn write_file(
 ) -> Result<(), CommandError> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
-        fill(&mut bytes).map_err(|e| WriteError::from_io(path, e))?;
+        fill(&mut bytes).map_err(CommandError::Stdout)?;
         return print_bytes(&bytes);
     }
     let compressed = path.extension().is_some_and(|e| e == "zst");

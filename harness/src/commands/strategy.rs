@@ -19,7 +19,16 @@ pub struct SolverInfo {
 const MAXSAT_SOLVERS: &[SolverInfo] = &[
     SolverInfo {
         name: "rustsat",
-        description: "core-guided search of ours on BatSat (pure Rust); the default",
+        description: if cfg!(feature = "cadical") {
+            "core-guided search of ours on CaDiCaL; the default"
+        } else {
+            "core-guided search of ours on BatSat; the default"
+        },
+        missing: None,
+    },
+    SolverInfo {
+        name: "batsat",
+        description: "the same search on BatSat (pure Rust)",
         missing: None,
     },
     SolverInfo {
@@ -87,13 +96,11 @@ pub fn strategy_with_solver(name: &str, solver: Option<&str>) -> Result<Box<dyn 
             help: how.to_owned(),
         });
     }
-    match solver {
+    let solver = match solver {
+        "batsat" => SatSolver::Batsat,
         #[cfg(feature = "cadical")]
-        "cadical" => Ok(Box::new(MaxSat {
-            solver: SatSolver::Cadical,
-        })),
-        _ => Ok(Box::new(MaxSat {
-            solver: SatSolver::Batsat,
-        })),
-    }
+        "cadical" => SatSolver::Cadical,
+        _ => SatSolver::default(),
+    };
+    Ok(Box::new(MaxSat { solver }))
 }
