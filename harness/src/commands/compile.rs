@@ -192,14 +192,14 @@ impl Recipe<'_> {
             .count();
         output::message(&format!(
             "{}: {} ({}), predicted {} {}, {run_time} conversions at run time",
-            prepared.loaded.label,
+            prepared.name(),
             self.strategy,
             solutions.status,
             best.cost,
             extraction.problem.unit()
         ));
         let options = CompileOptions {
-            name: prepared.loaded.label.clone(),
+            name: prepared.name().to_owned(),
             without: self.without.clone(),
             dump: self.passes()?,
             ..CompileOptions::default()

@@ -133,6 +133,20 @@ pub fn prepare_loaded(
 }
 
 impl Prepared {
+    /// The model's name with its overrides; of a file, its stem: where the file lies is no property of what is made from it.
+    pub fn name(&self) -> &str {
+        let Loaded { model, label, .. } = &self.loaded;
+        if label
+            .split_whitespace()
+            .next()
+            .is_some_and(|word| word.ends_with(".onnx"))
+        {
+            &model.name
+        } else {
+            label
+        }
+    }
+
     /// The layout selection instance, priced by the analytic model.
     ///
     /// # Errors
@@ -182,8 +196,9 @@ impl Prepared {
             model,
             unit_key,
         };
-        let Loaded { model, family, label } = &self.loaded;
+        let Loaded { model, family, .. } = &self.loaded;
+        let name = self.name();
         let bindings = std::slice::from_ref(&self.binding);
-        extract(&model.module, label, Some(family), &pricing, bindings, policy).map_err(CommandError::failed)
+        extract(&model.module, name, Some(family), &pricing, bindings, policy).map_err(CommandError::failed)
     }
 }
