@@ -49,17 +49,29 @@ pub enum NpyError {
 pub fn read(mut input: impl Read) -> Result<HostTensor, NpyError> {
     let header = NpyHeader::from_reader(&mut input).map_err(NpyError::Format)?;
     let (dtype, big) = element(&header)?;
-    let bad_shape = || NpyError::Shape { found: header.shape().to_vec() };
-    let shape: Vec<i64> =
-        header.shape().iter().map(|&d| i64::try_from(d)).collect::<Result<_, _>>().map_err(|_| bad_shape())?;
+    let bad_shape = || NpyError::Shape {
+        found: header.shape().to_vec(),
+    };
+    let shape: Vec<i64> = header
+        .shape()
+        .iter()
+        .map(|&d| i64::try_from(d))
+        .collect::<Result<_, _>>()
+        .map_err(|_| bad_shape())?;
     let expected = shape
         .iter()
-        .try_fold(dtype.bytes(), |bytes, &d| bytes.checked_mul(usize::try_from(d).ok()?))
+        .try_fold(dtype.bytes(), |bytes, &d| {
+            bytes.checked_mul(usize::try_from(d).ok()?)
+        })
         .filter(|bytes| shape.len() <= MAX_RANK && isize::try_from(*bytes).is_ok())
         .ok_or_else(bad_shape)?;
     // Read by what is there, not by what the header promises: a wrong header must not allocate.
     let mut bytes = Vec::new();
-    input.by_ref().take(expected as u64 + 1).read_to_end(&mut bytes).map_err(NpyError::Format)?;
+    input
+        .by_ref()
+        .take(expected as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(NpyError::Format)?;
     match bytes.len() {
         found if found < expected => return Err(NpyError::Truncated { found, expected }),
         found if found > expected => return Err(NpyError::Trailing { expected }),
@@ -81,7 +93,9 @@ pub fn read(mut input: impl Read) -> Result<HostTensor, NpyError> {
 fn element(header: &NpyHeader) -> Result<(DType, bool), NpyError> {
     let descr = header.dtype();
     let unknown = || NpyError::ElementType { found: descr.descr() };
-    let Descr::Plain(text) = &descr else { return Err(unknown()) };
+    let Descr::Plain(text) = &descr else {
+        return Err(unknown());
+    };
     let dtype = match (text.type_char(), text.size_field()) {
         (TypeChar::Float, 4) => DType::F32,
         (TypeChar::Float, 2) => DType::F16,
@@ -152,7 +166,10 @@ pub fn write(tensor: &HostTensor, out: &mut (impl Write + ?Sized)) -> io::Result
     };
     let dims: Vec<String> = tensor.shape.iter().map(i64::to_string).collect();
     let comma = if dims.len() == 1 { "," } else { "" };
-    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
+    let text = format!(
+        "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        dims.join(", ")
+    );
     // Magic, version and length take 10 bytes; the header ends in a newline at a multiple of 64.
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
     let length16 = u16::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -177,7 +194,13 @@ mod tests {
         for dtype in DType::ALL.into_iter().filter(|d| *d != DType::BF16) {
             for shape in [vec![], vec![3], vec![0, 4], vec![2, 3, 5]] {
                 let count = shape.iter().product::<i64>() as usize;
-                let one = |i: usize| if dtype == DType::Bool { (i % 2) as u8 } else { (i * 7 % 251) as u8 };
+                let one = |i: usize| {
+                    if dtype == DType::Bool {
+                        (i % 2) as u8
+                    } else {
+                        (i * 7 % 251) as u8
+                    }
+                };
                 let bytes = (0..count * dtype.bytes()).map(one).collect();
                 let tensor = HostTensor { dtype, shape, bytes };
                 assert_eq!(read(&file(&tensor)[..]).unwrap(), tensor);
@@ -196,8 +219,15 @@ mod tests {
 
     #[test]
     fn bfloat16_is_widened() {
-        let tensor = HostTensor { dtype: DType::BF16, shape: vec![1], bytes: vec![0x80, 0x3f] };
-        assert_eq!(read(&file(&tensor)[..]).unwrap(), HostTensor::from_f32(&[1], &[1.0]));
+        let tensor = HostTensor {
+            dtype: DType::BF16,
+            shape: vec![1],
+            bytes: vec![0x80, 0x3f],
+        };
+        assert_eq!(
+            read(&file(&tensor)[..]).unwrap(),
+            HostTensor::from_f32(&[1], &[1.0])
+        );
     }
 
     /// A file as NumPy writes it, by hand.
@@ -223,7 +253,13 @@ mod tests {
     fn faults_are_errors() {
         assert!(matches!(read(&b"not an array"[..]), Err(NpyError::Format(_))));
         let short = by_hand("<f4", false, "(2,)", &[0; 7]);
-        assert!(matches!(read(&short[..]), Err(NpyError::Truncated { found: 7, expected: 8 })));
+        assert!(matches!(
+            read(&short[..]),
+            Err(NpyError::Truncated {
+                found: 7,
+                expected: 8
+            })
+        ));
         let long = by_hand("<f4", false, "(2,)", &[0; 9]);
         assert!(matches!(read(&long[..]), Err(NpyError::Trailing { expected: 8 })));
         let huge = by_hand("<f4", false, "(4611686018427387904, 4)", &[]);

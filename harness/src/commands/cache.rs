@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Shows or clears the kernel cache. Safe beside processes that use it: an entry that is gone is built again.
 pub fn cache(args: &CacheArgs) -> Result<Exit, CommandError> {
     let Some(folder) = default_cache() else {
-        let message = "there is no place for a cache: neither RELAYOUT_CACHE, XDG_CACHE_HOME nor HOME is set".to_owned();
+        let message = "there is no place for a cache: neither RELAYOUT_CACHE, XDG_CACHE_HOME nor HOME is set"
+            .to_owned();
         return Err(CommandError::Usage { message, help: None });
     };
     let kernels = kernels(&folder)?;
@@ -25,7 +26,8 @@ pub fn cache(args: &CacheArgs) -> Result<Exit, CommandError> {
         }
     }
     if args.json {
-        let object = json!({ "folder": folder, "kernels": kernels.len(), "bytes": bytes, "cleared": args.clear });
+        let object =
+            json!({ "folder": folder, "kernels": kernels.len(), "bytes": bytes, "cleared": args.clear });
         output::print_json(&object)?;
     } else {
         let done = if args.clear { "removed " } else { "" };

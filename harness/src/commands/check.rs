@@ -1,6 +1,6 @@
 //! `relayout check`.
 
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, read_instance};
 use crate::cli::CheckArgs;
 use relayout_layouts::{Checked, ConfigId, Problem, json};
 use serde::Deserialize;
@@ -29,17 +29,18 @@ struct Ranked {
 
 /// Recomputes the cost of a solution. Code 1 when it is invalid or a claim of the file is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, CommandError> {
-    let problem = json::read_file(&args.instance).map_err(|e| match e {
-        json::ReadError::Io { .. } => CommandError::input(e),
-        e => CommandError::in_file(&args.instance, e),
-    })?;
+    let problem = read_instance(&args.instance)?;
     let bytes = std::fs::read(&args.solution).map_err(|e| CommandError::in_file(&args.solution, e))?;
     let assignment = json::read_assignment(&bytes).map_err(|e| CommandError::in_file(&args.solution, e))?;
-    let claims: Claims = serde_json::from_slice(&bytes).map_err(|e| CommandError::in_file(&args.solution, e))?;
+    let claims: Claims =
+        serde_json::from_slice(&bytes).map_err(|e| CommandError::in_file(&args.solution, e))?;
     let mut faults = Vec::new();
     let checked = match &assignment {
         None => {
-            let status = claims.status.as_ref().map_or(String::new(), |s| format!("; its status is {s}"));
+            let status = claims
+                .status
+                .as_ref()
+                .map_or(String::new(), |s| format!("; its status is {s}"));
             faults.push(format!("the solution has no assignment{status}"));
             None
         }
@@ -70,7 +71,11 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CommandError> {
     } else {
         output::print(&text(&problem, checked.as_ref(), &faults))?;
     }
-    Ok(if faults.is_empty() { Exit::Success } else { Exit::Failed })
+    Ok(if faults.is_empty() {
+        Exit::Success
+    } else {
+        Exit::Failed
+    })
 }
 
 fn wrong_claims(claims: &Claims, checked: &Checked) -> Vec<String> {
@@ -87,7 +92,10 @@ fn wrong_claims(claims: &Claims, checked: &Checked) -> Vec<String> {
         .map(|(name, claimed, found)| format!("the file claims {name} {claimed}, recomputed {found}"))
         .collect();
     if let Some(bound) = claims.lower_bound.filter(|b| *b > checked.cost) {
-        wrong.push(format!("the file claims lower_bound {bound}, but the assignment costs {}", checked.cost));
+        wrong.push(format!(
+            "the file claims lower_bound {bound}, but the assignment costs {}",
+            checked.cost
+        ));
     }
     wrong
 }

@@ -11,7 +11,6 @@ use relayout_compiler::pipeline::{CompileOptions, CompiledModule, Pass, compile_
 use relayout_ir::text;
 use relayout_layouts::{Budget, Trace};
 use relayout_runtime::WriteError as ModuleError;
-use std::sync::atomic::Ordering;
 
 /// Names under which the IR before the pass list can be shown.
 const EARLY: [&str; 2] = ["canonicalise", "select-layouts"];
@@ -44,7 +43,10 @@ pub struct Compiled {
 pub fn compile(args: &CompileArgs) -> Result<Exit, CommandError> {
     if args.output.as_os_str() == "-" && !args.dump_ir.is_empty() {
         let message = "module and `--dump-ir` can't both go to standard output".to_owned();
-        return Err(CommandError::Usage { message, help: Some("give `-o` a file".to_owned()) });
+        return Err(CommandError::Usage {
+            message,
+            help: Some("give `-o` a file".to_owned()),
+        });
     }
     let recipe = Recipe {
         strategy: &args.strategy,
@@ -52,11 +54,19 @@ pub fn compile(args: &CompileArgs) -> Result<Exit, CommandError> {
         seed: args.model.seed,
         policy: policy(args.domain),
         dump: args.dump_ir.clone(),
-        without: args.without.iter().map(|name| optional_pass(name)).collect::<Result<_, _>>()?,
+        without: args
+            .without
+            .iter()
+            .map(|name| optional_pass(name))
+            .collect::<Result<_, _>>()?,
     };
     recipe.check()?;
     let compiled = recipe.compile(&prepare(&args.model)?)?;
-    let bytes = compiled.module.module.to_bytes().map_err(|e: ModuleError| CommandError::failed(e))?;
+    let bytes = compiled
+        .module
+        .module
+        .to_bytes()
+        .map_err(|e: ModuleError| CommandError::failed(e))?;
     output::write_file(&args.output, |file| file.write_all(&bytes))?;
     let report = &compiled.module.report;
     for (name, text) in &compiled.early_dumps {
@@ -80,7 +90,11 @@ pub fn compile(args: &CompileArgs) -> Result<Exit, CommandError> {
 fn pass(name: &str) -> Result<Pass, CommandError> {
     Pass::by_name(name).ok_or_else(|| {
         let names = EARLY.into_iter().chain(Pass::ORDER.map(Pass::name));
-        CommandError::Unknown { what: "pass", found: name.to_owned(), help: suggest(name, names) }
+        CommandError::Unknown {
+            what: "pass",
+            found: name.to_owned(),
+            help: suggest(name, names),
+        }
     })
 }
 
@@ -89,16 +103,30 @@ fn optional_pass(name: &str) -> Result<Pass, CommandError> {
     if found.optional() {
         return Ok(found);
     }
-    let names: Vec<&str> = Pass::ORDER.into_iter().filter(|p| p.optional()).map(Pass::name).collect();
+    let names: Vec<&str> = Pass::ORDER
+        .into_iter()
+        .filter(|p| p.optional())
+        .map(Pass::name)
+        .collect();
     let help = Some(format!("optional are {}", names.join(", ")));
-    Err(CommandError::Usage { message: format!("pass `{name}` can't be left out"), help })
+    Err(CommandError::Usage {
+        message: format!("pass `{name}` can't be left out"),
+        help,
+    })
 }
 
 impl Recipe<'_> {
     /// The recipe of a strategy with the default candidates and all passes.
     pub fn plain<'a>(strategy: &'a str, limits: &'a LimitArgs, seed: u64) -> Recipe<'a> {
         let policy = policy(DomainChoice::Spread);
-        Recipe { strategy, limits, seed, policy, dump: Vec::new(), without: Vec::new() }
+        Recipe {
+            strategy,
+            limits,
+            seed,
+            policy,
+            dump: Vec::new(),
+            without: Vec::new(),
+        }
     }
 
     /// Finds unknown names before anything expensive is done.
@@ -111,7 +139,11 @@ impl Recipe<'_> {
     }
 
     fn passes(&self) -> Result<Vec<Pass>, CommandError> {
-        self.dump.iter().filter(|name| !EARLY.contains(&name.as_str())).map(|name| pass(name)).collect()
+        self.dump
+            .iter()
+            .filter(|name| !EARLY.contains(&name.as_str()))
+            .map(|name| pass(name))
+            .collect()
     }
 
     /// Selects layouts, applies them and generates code.
@@ -126,17 +158,25 @@ impl Recipe<'_> {
             early_dumps.push((EARLY[0], text::print(&prepared.loaded.model.module)));
         }
         let extraction = prepared.extract(self.policy)?;
-        let cancel = interruptible();
-        let budget = Budget { seed: self.seed, cancel: cancel.clone(), ..Budget::default() }
+        let (answer, interrupted) = interruptible(|cancel| {
+            let budget = Budget {
+                seed: self.seed,
+                cancel,
+                ..Budget::default()
+            }
             .with_memory_limit(self.limits.memory_limit)
             .with_time_limit(self.limits.time_limit);
-        let solutions =
-            strategy.solve(&extraction.problem, &budget, &mut Trace::silent()).map_err(CommandError::failed)?;
-        if cancel.load(Ordering::Relaxed) {
+            strategy.solve(&extraction.problem, &budget, &mut Trace::silent())
+        });
+        let solutions = answer.map_err(CommandError::failed)?;
+        if interrupted {
             return Err(CommandError::Interrupted);
         }
         let Some(best) = solutions.best() else {
-            let message = format!("`{}` ended with `{}` and no assignment", self.strategy, solutions.status);
+            let message = format!(
+                "`{}` ended with `{}` and no assignment",
+                self.strategy, solutions.status
+            );
             return Err(CommandError::failed(message));
         };
         recheck(&extraction.problem, best)?;
@@ -145,17 +185,21 @@ impl Recipe<'_> {
         if wanted(EARLY[1]) {
             early_dumps.push((EARLY[1], text::print(&selected)));
         }
-        let run_time = applied.conversions.iter().filter(|c| !c.constant && !c.alias).count();
+        let run_time = applied
+            .conversions
+            .iter()
+            .filter(|c| !c.constant && !c.alias)
+            .count();
         output::message(&format!(
             "{}: {} ({}), predicted {} {}, {run_time} conversions at run time",
-            prepared.loaded.label,
+            prepared.name(),
             self.strategy,
             solutions.status,
             best.cost,
             extraction.problem.unit()
         ));
         let options = CompileOptions {
-            name: prepared.loaded.label.clone(),
+            name: prepared.name().to_owned(),
             without: self.without.clone(),
             dump: self.passes()?,
             ..CompileOptions::default()

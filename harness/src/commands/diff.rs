@@ -29,5 +29,8 @@ pub fn diff(args: &DiffArgs) -> Result<Exit, CommandError> {
 }
 
 fn side(run: &RunFolder) -> Side<'_> {
-    Side { records: &run.records, manifest: run.manifest.as_ref() }
+    Side {
+        records: &run.records,
+        manifest: run.manifest.as_ref(),
+    }
 }

@@ -25,7 +25,13 @@ struct Part {
 
 impl Part {
     fn fact(name: &str, detail: String) -> Part {
-        Part { name: name.to_owned(), found: true, required: false, detail, how: None }
+        Part {
+            name: name.to_owned(),
+            found: true,
+            required: false,
+            detail,
+            how: None,
+        }
     }
     fn optional(name: &str, detail: Option<String>, how: &str) -> Part {
         Part {
@@ -42,7 +48,11 @@ impl Part {
 pub fn doctor(args: &ListArgs) -> Result<Exit, CommandError> {
     let mut parts = vec![Part {
         required: true,
-        ..Part::optional("C compiler", compiler(), "install gcc or clang (Debian: `apt-get install gcc libc6-dev`), or set CC")
+        ..Part::optional(
+            "C compiler",
+            compiler(),
+            "install gcc or clang (Debian: `apt-get install gcc libc6-dev`), or set CC",
+        )
     }];
     parts.extend(machine_parts());
     parts.extend(solver_parts());
@@ -72,21 +82,35 @@ pub fn doctor(args: &ListArgs) -> Result<Exit, CommandError> {
 /// The first line of `--version` of the compiler that kernels are built with.
 fn compiler() -> Option<String> {
     let chosen = std::env::var("CC").ok().filter(|c| !c.trim().is_empty());
-    let candidates = chosen.map_or_else(|| vec!["cc".to_owned(), "gcc".to_owned(), "clang".to_owned()], |c| vec![c]);
-    candidates.iter().find_map(|name| version(name).map(|v| format!("{name}: {v}")))
+    let candidates = chosen.map_or_else(
+        || vec!["cc".to_owned(), "gcc".to_owned(), "clang".to_owned()],
+        |c| vec![c],
+    );
+    candidates
+        .iter()
+        .find_map(|name| version(name).map(|v| format!("{name}: {v}")))
 }
 
 /// The first line that a program prints for `--version`.
 fn version(program: &str) -> Option<String> {
-    let out = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let out = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&out.stdout);
-    out.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
+    out.status
+        .success()
+        .then(|| text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 /// Where a program is.
 fn in_path(program: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
-    std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file())
+    std::env::split_paths(&paths)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
 }
 
 fn machine_parts() -> Vec<Part> {
@@ -95,11 +119,20 @@ fn machine_parts() -> Vec<Part> {
         Some(physical) => format!("{} threads on {physical} cores", machine.logical_cores),
         None => format!("{} threads", machine.logical_cores),
     };
-    let caches: Vec<String> =
-        machine.caches.iter().map(|(name, bytes)| format!("{name} {}", output::human_bytes(*bytes))).collect();
+    let caches: Vec<String> = machine
+        .caches
+        .iter()
+        .map(|(name, bytes)| format!("{name} {}", output::human_bytes(*bytes)))
+        .collect();
     vec![
-        Part::fact("CPU", format!("{}, {cores}, {} GiB", machine.cpu, machine.memory_gib)),
-        Part::fact("instruction set", relayout_runtime::machine_isa().name().to_owned()),
+        Part::fact(
+            "CPU",
+            format!("{}, {cores}, {} GiB", machine.cpu, machine.memory_gib),
+        ),
+        Part::fact(
+            "instruction set",
+            relayout_runtime::machine_isa().name().to_owned(),
+        ),
         Part::optional(
             "cache sizes",
             (!caches.is_empty()).then(|| caches.join(", ")),
@@ -122,9 +155,15 @@ fn solver_parts() -> Vec<Part> {
 /// Outside tools that read what `export` writes.
 fn tools() -> Vec<Part> {
     let tools = [
-        ("toulbar2", "solves .cfn exports; Debian: `apt-get install toulbar2`, or PyPI's pytoulbar2"),
+        (
+            "toulbar2",
+            "solves .cfn exports; Debian: `apt-get install toulbar2`, or PyPI's pytoulbar2",
+        ),
         ("dot", "draws .dot exports; Debian: `apt-get install graphviz`"),
-        ("perf", "looks inside kernels; Debian: `apt-get install linux-perf`"),
+        (
+            "perf",
+            "looks inside kernels; Debian: `apt-get install linux-perf`",
+        ),
         ("sbatch", "runs the shards of a sweep on a cluster; Slurm"),
     ];
     tools
@@ -135,14 +174,21 @@ fn tools() -> Vec<Part> {
 
 /// What decides how far latencies can be trusted.
 fn measurement() -> Vec<Part> {
-    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let fixed = governor.as_deref() == Some("performance");
     let governor_help = "`cpupower frequency-set -g performance` steadies latencies";
     let mut parts = vec![Part {
         found: fixed,
         how: (!fixed && governor.is_some()).then(|| governor_help.to_owned()),
-        ..Part::fact("steady clock", governor.unwrap_or_else(|| "the system hides the governor".to_owned()))
+        ..Part::fact(
+            "steady clock",
+            governor.unwrap_or_else(|| "the system hides the governor".to_owned()),
+        )
     }];
     parts.push(Part::optional(
         "clock frequency",

@@ -51,7 +51,10 @@ pub enum CommandError {
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// An output could not be written.
+    /// Standard output could not be written.
+    #[error("cannot write the result to standard output: {0}")]
+    Stdout(std::io::Error),
+    /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -59,15 +62,23 @@ pub enum CommandError {
 impl CommandError {
     /// A malformed or unreadable input whose error names its place.
     pub fn input(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Input { path: None, source: source.into() }
+        CommandError::Input {
+            path: None,
+            source: source.into(),
+        }
     }
     /// A malformed or unreadable file.
     pub fn in_file(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Input { path: Some(path.to_owned()), source: source.into() }
+        CommandError::Input {
+            path: Some(path.to_owned()),
+            source: source.into(),
+        }
     }
     /// Something that was tried and failed.
     pub fn failed(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        CommandError::Failed { source: source.into() }
+        CommandError::Failed {
+            source: source.into(),
+        }
     }
     /// The exit code.
     pub fn exit(&self) -> Exit {
@@ -78,7 +89,7 @@ impl CommandError {
             | CommandError::Input { .. } => Exit::Usage,
             CommandError::Failed { .. } => Exit::Failed,
             CommandError::Interrupted => Exit::Interrupted,
-            CommandError::Write(_) => Exit::Io,
+            CommandError::Stdout(_) | CommandError::Write(_) => Exit::Io,
         }
     }
     /// A line of help, where there is one.

@@ -5,9 +5,9 @@ use super::instance::{dims, load, prepare_loaded};
 use super::{CommandError, Exit, output};
 use crate::cli::ExecArgs;
 use crate::config::suggest;
+use crate::npy;
 use crate::reference;
 use crate::stats::quantile_of;
-use crate::npy;
 use relayout_models::Model;
 use relayout_runtime::generate::generate;
 use relayout_runtime::module::{Dim, Distribution, Function, Generator, TensorType};
@@ -35,7 +35,10 @@ pub fn exec(args: &ExecArgs) -> Result<Exit, CommandError> {
         }
         _ => model_job(args, given)?,
     };
-    let options = Options { threads: args.threads.unwrap_or(0) as usize, ..Options::default() };
+    let options = Options {
+        threads: args.threads.unwrap_or(0) as usize,
+        ..Options::default()
+    };
     let mut session = Session::new(job.module, &options).map_err(CommandError::failed)?;
     let threads = session.threads();
     let mut prepared = session.prepare(None, &job.inputs).map_err(CommandError::input)?;
@@ -84,7 +87,8 @@ fn model_job(args: &ExecArgs, mut given: BTreeMap<String, HostTensor>) -> Result
         prepared.target.target.threads = threads as usize;
     }
     let model = &prepared.loaded.model;
-    let mut inputs = reference::inputs(model, args.model.seed, &prepared.binding).map_err(CommandError::input)?;
+    let mut inputs =
+        reference::inputs(model, args.model.seed, &prepared.binding).map_err(CommandError::input)?;
     for (input, tensor) in model.inputs.iter().zip(&mut inputs) {
         if let Some(own) = given.remove(&input.name) {
             *tensor = own;
@@ -92,13 +96,19 @@ fn model_job(args: &ExecArgs, mut given: BTreeMap<String, HostTensor>) -> Result
     }
     let outputs = model.outputs.clone();
     let module = recipe.compile(&prepared)?.module.module;
-    Ok(Job { module, inputs, outputs })
+    Ok(Job {
+        module,
+        inputs,
+        outputs,
+    })
 }
 
 /// Symbolic dimensions that are not set take their values from the inputs that are given.
 fn dims_of_inputs(model: &Model, given: &BTreeMap<String, HostTensor>, values: &mut BTreeMap<String, i64>) {
     for input in &model.inputs {
-        let Some(tensor) = given.get(&input.name) else { continue };
+        let Some(tensor) = given.get(&input.name) else {
+            continue;
+        };
         for (dim, &extent) in input.dims.iter().zip(&tensor.shape) {
             let text = dim.to_string();
             if model.dims.iter().any(|d| d.decl.var.name() == text) {
@@ -116,7 +126,11 @@ fn known_inputs<'a>(
         None => Ok(()),
         Some(found) => {
             let help = suggest(found, names);
-            Err(CommandError::Unknown { what: "input", found: found.clone(), help })
+            Err(CommandError::Unknown {
+                what: "input",
+                found: found.clone(),
+                help,
+            })
         }
     }
 }
@@ -132,7 +146,7 @@ fn module_job(
     let function = module
         .entries
         .first()
-        .and_then(|entry| module.functions.iter().nth(entry.function.index()))
+        .and_then(|entry| module.functions.get(entry.function.index()))
         .ok_or_else(|| CommandError::in_file(path, "the module has no entry"))?;
     known_inputs(&given, function.params.iter().map(|p| p.name.as_str()))?;
     let slots = slots(function, &dims(&args.model)?, &given)?;
@@ -152,7 +166,11 @@ fn module_job(
         [] => (0..results).map(|i| format!("output{i}")).collect(),
         names => names.to_vec(),
     };
-    Ok(Job { module, inputs, outputs })
+    Ok(Job {
+        module,
+        inputs,
+        outputs,
+    })
 }
 
 /// Values of the function's symbolic dimensions: from `--set`, else from the inputs that are given.
@@ -176,14 +194,20 @@ fn slots(
             true => Some("all dimensions of the module are fixed".to_owned()),
             false => suggest(found, bound.iter().map(|b| b.0)),
         };
-        return Err(CommandError::Unknown { what: "dimension", found: found.clone(), help });
+        return Err(CommandError::Unknown {
+            what: "dimension",
+            found: found.clone(),
+            help,
+        });
     }
     let mut slots = vec![None; function.slots.len()];
     for (name, slot) in &bound {
         slots[*slot] = dims.get(*name).copied();
     }
     for param in &function.params {
-        let (Some(tensor), [ty]) = (given.get(&param.name), param.ty.tensors()) else { continue };
+        let (Some(tensor), [ty]) = (given.get(&param.name), param.ty.tensors()) else {
+            continue;
+        };
         for (dim, &extent) in ty.dims.iter().zip(&tensor.shape) {
             if let Dim::Bind(slot) = dim
                 && let Some(value) = slots.get_mut(slot.index())
@@ -214,31 +238,61 @@ fn draw(
         let slot_name = |i: usize| function.slots.get(i).map_or("?", |s| s.name.as_str());
         let missing = |i: usize| {
             let n = slot_name(i);
-            unset(&format!("dimension `{n}` has no value"), format!("give `--set {n}=VALUE`, or the input itself"))
+            unset(
+                &format!("dimension `{n}` has no value"),
+                format!("give `--set {n}=VALUE`, or the input itself"),
+            )
         };
         let extent = match dim {
-            Dim::Bind(slot) => slots.get(slot.index()).copied().flatten().ok_or_else(|| missing(slot.index()))?,
+            Dim::Bind(slot) => slots
+                .get(slot.index())
+                .copied()
+                .flatten()
+                .ok_or_else(|| missing(slot.index()))?,
             Dim::Check(expr) => {
-                if let Some(slot) = expr.slots().find(|s| slots.get(s.index()).copied().flatten().is_none()) {
+                if let Some(slot) = expr
+                    .slots()
+                    .find(|s| slots.get(s.index()).copied().flatten().is_none())
+                {
                     return Err(missing(slot.index()));
                 }
                 expr.eval(&dense, &mut stack).map_err(CommandError::input)?
             }
-            Dim::Any => return Err(unset("a dimension is open", format!("give `--input {name}=FILE.npy`"))),
+            Dim::Any => {
+                return Err(unset(
+                    "a dimension is open",
+                    format!("give `--input {name}=FILE.npy`"),
+                ));
+            }
         };
         shape.push(extent);
     }
     let bytes = shape
         .iter()
-        .try_fold(ty.dtype.bytes(), |bytes, &d| bytes.checked_mul(usize::try_from(d).ok()?))
+        .try_fold(ty.dtype.bytes(), |bytes, &d| {
+            bytes.checked_mul(usize::try_from(d).ok()?)
+        })
         .filter(|bytes| isize::try_from(*bytes).is_ok())
-        .ok_or_else(|| unset(&format!("the shape {shape:?} has no size"), "give other dimensions".to_owned()))?;
+        .ok_or_else(|| {
+            unset(
+                &format!("the shape {shape:?} has no size"),
+                "give other dimensions".to_owned(),
+            )
+        })?;
     let distribution = match ty.dtype.is_float() {
         true => Distribution::Uniform { low: -1.0, high: 1.0 },
         false => Distribution::Integers { low: 0, high: 2 },
     };
-    let generator = Generator { seed, key: name.to_owned(), distribution };
-    let mut tensor = HostTensor { dtype: ty.dtype, shape, bytes: vec![0; bytes] };
+    let generator = Generator {
+        seed,
+        key: name.to_owned(),
+        distribution,
+    };
+    let mut tensor = HostTensor {
+        dtype: ty.dtype,
+        shape,
+        bytes: vec![0; bytes],
+    };
     generate(&generator, ty.dtype, &mut tensor.bytes, 1).map_err(CommandError::input)?;
     Ok(tensor)
 }
@@ -249,7 +303,9 @@ fn write_outputs(
     names: &[String],
     outputs: &[HostTensor],
 ) -> Result<Vec<Option<PathBuf>>, CommandError> {
-    let Some(folder) = folder else { return Ok(vec![None; outputs.len()]) };
+    let Some(folder) = folder else {
+        return Ok(vec![None; outputs.len()]);
+    };
     std::fs::create_dir_all(folder).map_err(|e| crate::journal::WriteError::from_io(folder, e))?;
     let mut taken: Vec<String> = Vec::new();
     let mut files = Vec::new();
@@ -268,8 +324,16 @@ fn write_outputs(
 
 /// A name as a file's: what is not a letter, digit, `-`, `_` or `.` becomes `_`.
 fn file_stem(name: &str) -> String {
-    let stem: String =
-        name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
+    let stem: String = name
+        .chars()
+        .map(|c| {
+            if c.is_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
     // A leading dot would hide the file.
     stem.trim_start_matches('.').to_owned()
 }
@@ -318,7 +382,10 @@ fn text(
             names.get(i).cloned().unwrap_or_default(),
             format!("{}{:?}", tensor.dtype, tensor.shape),
             summary(tensor).unwrap_or_default(),
-            files[i].as_ref().map(|f| f.display().to_string()).unwrap_or_default(),
+            files[i]
+                .as_ref()
+                .map(|f| f.display().to_string())
+                .unwrap_or_default(),
         ]
     };
     let mut text = output::columns(&outputs.iter().enumerate().map(row).collect::<Vec<_>>());
@@ -336,7 +403,11 @@ fn text(
 /// Least, greatest and mean value of a tensor of f32.
 fn summary(tensor: &HostTensor) -> Option<String> {
     let values = (tensor.dtype == DType::F32).then(|| tensor.to_f32())??;
-    let (low, high) = values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    let (low, high) = values
+        .iter()
+        .fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &v| {
+            (l.min(v), h.max(v))
+        });
     let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len().max(1) as f64;
     (!values.is_empty()).then(|| format!("min {low:.5}, max {high:.5}, mean {mean:.5}"))
 }

@@ -1,17 +1,14 @@
 //! `relayout export`.
 
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, output, read_instance};
 use crate::cli::{ExportArgs, ExportFormat};
 use relayout_layouts::decomposition::{TreeDecomposition, treewidth};
 use relayout_layouts::graph::Graph;
-use relayout_layouts::{Budget, export as formats, json};
+use relayout_layouts::{Budget, export as formats};
 
 /// Writes an instance in another tool's format.
 pub fn export(args: &ExportArgs) -> Result<Exit, CommandError> {
-    let problem = json::read_file(&args.instance).map_err(|e| match e {
-        json::ReadError::Io { .. } => CommandError::input(e),
-        e => CommandError::in_file(&args.instance, e),
-    })?;
+    let problem = read_instance(&args.instance)?;
     output::write_file(&args.output, |mut out| match args.to {
         ExportFormat::Wcnf => formats::wcnf(&problem, &mut out),
         ExportFormat::Cfn => formats::cfn(&problem, &mut out),
@@ -26,7 +23,11 @@ pub fn export(args: &ExportArgs) -> Result<Exit, CommandError> {
                 format!("the treewidth is at least {}", width.lower)
             };
             output::message(&format!("width {}, {known}", width.upper));
-            formats::td(&graph, &TreeDecomposition::from_order(&graph, &width.order), &mut out)
+            formats::td(
+                &graph,
+                &TreeDecomposition::from_order(&graph, &width.order),
+                &mut out,
+            )
         }
     })?;
     Ok(Exit::Success)

@@ -2,13 +2,18 @@
 
 use super::{CommandError, Exit, output};
 use crate::cli::{GenerateCommand, RandomParameters};
-use relayout_layouts::generate::{Blocks, GenerateError, Random, blocks, oct, random, random_3sat, random_graph, sat};
+use relayout_layouts::generate::{
+    Blocks, GenerateError, Random, blocks, oct, random, random_3sat, random_graph, sat,
+};
 use relayout_layouts::json;
 
 /// Generates an instance. A pure function of its arguments: the same file everywhere.
 pub fn generate(command: &GenerateCommand) -> Result<Exit, CommandError> {
     let (problem, out) = match command {
-        GenerateCommand::Random(a) => (random(&parameters(a.operators, &a.graph, a.output.seed)?), &a.output),
+        GenerateCommand::Random(a) => (
+            random(&parameters(a.operators, &a.graph, a.output.seed)?),
+            &a.output,
+        ),
         GenerateCommand::Blocks(a) => {
             let blocks_of = Blocks {
                 layers: a.layers,
@@ -20,7 +25,9 @@ pub fn generate(command: &GenerateCommand) -> Result<Exit, CommandError> {
             (blocks(&blocks_of), &a.output)
         }
         GenerateCommand::Sat(a) => {
-            let clauses = a.clauses.unwrap_or_else(|| a.variables.saturating_mul(426).div_ceil(100));
+            let clauses = a
+                .clauses
+                .unwrap_or_else(|| a.variables.saturating_mul(426).div_ceil(100));
             let name = format!("sat-{}-{}-{}", a.variables, clauses, a.output.seed);
             let formula = random_3sat(a.variables, clauses, a.output.seed);
             (formula.and_then(|f| sat(&name, a.variables, &f)), &a.output)
@@ -63,5 +70,8 @@ fn parameters(operators: usize, graph: &RandomParameters, seed: u64) -> Result<R
 }
 
 fn refused(error: GenerateError) -> CommandError {
-    CommandError::Usage { message: error.to_string(), help: None }
+    CommandError::Usage {
+        message: error.to_string(),
+        help: None,
+    }
 }

@@ -7,7 +7,9 @@ use crate::frontend::{self, Loaded, TargetParts};
 use crate::{machine, profiler};
 use relayout_compiler::codegen::toolchain::Toolchain;
 use relayout_compiler::cost::CostModelKind;
-use relayout_compiler::extract::{CallSpec, CostModel, DomainPolicy, Extraction, Pricing, ShapeBinding, extract};
+use relayout_compiler::extract::{
+    CallSpec, CostModel, DomainPolicy, Extraction, Pricing, ShapeBinding, extract,
+};
 use relayout_compiler::pipeline::canonicalise;
 use relayout_compiler::unit::unit_key;
 use relayout_layouts::json;
@@ -27,12 +29,19 @@ pub struct Prepared {
 /// Extracts the instance of a model.
 pub fn instance(args: &InstanceArgs) -> Result<Exit, CommandError> {
     let names = CostModelKind::ALL.map(|(_, name)| name);
-    let kind = CostModelKind::ALL.into_iter().find(|(_, name)| *name == args.cost_model).map(|(kind, _)| kind);
+    let kind = CostModelKind::ALL
+        .into_iter()
+        .find(|(_, name)| *name == args.cost_model)
+        .map(|(kind, _)| kind);
     let policy = policy(args.domain);
     let extraction = match (kind, &args.profile) {
         (None, _) => {
             let help = suggest(&args.cost_model, names);
-            return Err(CommandError::Unknown { what: "cost model", found: args.cost_model.clone(), help });
+            return Err(CommandError::Unknown {
+                what: "cost model",
+                found: args.cost_model.clone(),
+                help,
+            });
         }
         (Some(CostModelKind::Analytic), None) => prepare(&args.model)?.extract(policy)?,
         (Some(CostModelKind::Analytic), Some(_)) => {
@@ -41,8 +50,12 @@ pub fn instance(args: &InstanceArgs) -> Result<Exit, CommandError> {
         }
         (Some(CostModelKind::Profiled), None) => {
             let message = "the profiled cost model needs measured kernels".to_owned();
-            let help = "give `--profile RUN/profile.json` of a run of this model with `cost_models: [profiled]`";
-            return Err(CommandError::Usage { message, help: Some(help.to_owned()) });
+            let help =
+                "give `--profile RUN/profile.json` of a run of this model with `cost_models: [profiled]`";
+            return Err(CommandError::Usage {
+                message,
+                help: Some(help.to_owned()),
+            });
         }
         (Some(CostModelKind::Profiled), Some(table)) => {
             prepare(&args.model)?.extract_profiled(policy, table, args.threads)?
@@ -112,17 +125,36 @@ pub fn prepare_loaded(
     let binding = frontend::bind(&loaded.model, dims).map_err(CommandError::input)?;
     let target = frontend::target(&args.target).map_err(CommandError::input)?;
     canonicalise(&mut loaded.model.module);
-    Ok(Prepared { loaded, binding, target })
+    Ok(Prepared {
+        loaded,
+        binding,
+        target,
+    })
 }
 
 impl Prepared {
+    /// The model's name with its overrides; of a file, its stem: where the file lies is no property of what is made from it.
+    pub fn name(&self) -> &str {
+        let Loaded { model, label, .. } = &self.loaded;
+        if label
+            .split_whitespace()
+            .next()
+            .is_some_and(|word| word.ends_with(".onnx"))
+        {
+            &model.name
+        } else {
+            label
+        }
+    }
+
     /// The layout selection instance, priced by the analytic model.
     ///
     /// # Errors
     /// When the model can't be extracted.
     pub fn extract(&self, policy: DomainPolicy) -> Result<Extraction, CommandError> {
         // Only the profiled model asks for keys.
-        let no_keys = |_: &CallSpec, _: &ShapeBinding| Err("the analytic cost model measures no kernels".to_owned());
+        let no_keys =
+            |_: &CallSpec, _: &ShapeBinding| Err("the analytic cost model measures no kernels".to_owned());
         self.extract_with(policy, CostModel::Analytic, &no_keys)
     }
 
@@ -140,7 +172,9 @@ impl Prepared {
             let source = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(CommandError::in_file(table, source));
         }
-        let costs = profiler::read_table(table).map_err(CommandError::input)?.as_costs();
+        let costs = profiler::read_table(table)
+            .map_err(CommandError::input)?
+            .as_costs();
         let toolchain = Toolchain::detect().map_err(CommandError::failed)?;
         let machine = machine::fingerprint_hash();
         let keys = |spec: &CallSpec, binding: &ShapeBinding| {
@@ -156,9 +190,15 @@ impl Prepared {
         unit_key: &dyn Fn(&CallSpec, &ShapeBinding) -> Result<String, String>,
     ) -> Result<Extraction, CommandError> {
         let TargetParts { target, coefficients } = &self.target;
-        let pricing = Pricing { target, coefficients, model, unit_key };
-        let Loaded { model, family, label } = &self.loaded;
+        let pricing = Pricing {
+            target,
+            coefficients,
+            model,
+            unit_key,
+        };
+        let Loaded { model, family, .. } = &self.loaded;
+        let name = self.name();
         let bindings = std::slice::from_ref(&self.binding);
-        extract(&model.module, label, Some(family), &pricing, bindings, policy).map_err(CommandError::failed)
+        extract(&model.module, name, Some(family), &pricing, bindings, policy).map_err(CommandError::failed)
     }
 }

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 pub fn models(args: &ListArgs) -> Result<Exit, CommandError> {
     if args.json {
         let overrides = |entry: &zoo::Entry| -> Vec<Value> {
-            let one = |o: &relayout_models::overrides::OverrideSpec| {
-                json!({ "name": o.name, "default": o.default, "expected": o.kind.to_string(), "help": o.help })
-            };
+            let one = |o: &relayout_models::overrides::OverrideSpec| json!({ "name": o.name, "default": o.default, "expected": o.kind.to_string(), "help": o.help });
             entry.overrides.iter().map(one).collect()
         };
         let all: Vec<Value> = zoo::list()
@@ -32,11 +30,19 @@ pub fn models(args: &ListArgs) -> Result<Exit, CommandError> {
     }
     let mut text = String::new();
     for entry in zoo::list() {
-        text.push_str(&format!("{} ({}): {}\n", entry.name, entry.family, entry.description));
+        text.push_str(&format!(
+            "{} ({}): {}\n",
+            entry.name, entry.family, entry.description
+        ));
         let row = |o: &relayout_models::overrides::OverrideSpec| {
-            vec![format!("    {}={}", o.name, o.default), format!("{}; {}", o.help, o.kind)]
+            vec![
+                format!("    {}={}", o.name, o.default),
+                format!("{}; {}", o.help, o.kind),
+            ]
         };
-        text.push_str(&output::columns(&entry.overrides.iter().map(row).collect::<Vec<_>>()));
+        text.push_str(&output::columns(
+            &entry.overrides.iter().map(row).collect::<Vec<_>>(),
+        ));
     }
     output::print(&text)?;
     Ok(Exit::Success)
@@ -76,7 +82,11 @@ pub fn strategies(args: &ListArgs) -> Result<Exit, CommandError> {
     let mut rows = Vec::new();
     for s in STRATEGIES {
         let kind = if s.exact { "exact" } else { "heuristic" };
-        rows.push(vec![s.name.to_owned(), kind.to_owned(), format!("{}{}", s.description, missing(s.missing))]);
+        rows.push(vec![
+            s.name.to_owned(),
+            kind.to_owned(),
+            format!("{}{}", s.description, missing(s.missing)),
+        ]);
         for v in solvers(s.name) {
             rows.push(vec![
                 format!("  --solver {}", v.name),

@@ -10,6 +10,7 @@ mod error;
 mod exec;
 mod export;
 mod generate;
+mod input;
 mod instance;
 mod list;
 pub mod output;
@@ -20,6 +21,7 @@ mod solve;
 mod strategy;
 
 pub use error::CommandError;
+pub use input::read_instance;
 pub use run_folder::RunFolder;
 pub use schema::schema;
 pub use strategy::{SolverInfo, solvers, strategy_with_solver};

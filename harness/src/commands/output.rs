@@ -23,7 +23,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(WriteError::from_io(Path::new("standard output"), e).into()),
+        Err(e) => Err(CommandError::Stdout(e)),
         Ok(()) => Ok(()),
     }
 }
@@ -59,7 +59,11 @@ pub fn report(error: &CommandError) {
 /// A label, bold and coloured on a terminal that wants it.
 fn label(text: &str, colour: &str) -> String {
     let wanted = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    if wanted { format!("\x1b[1;{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    if wanted {
+        format!("\x1b[1;{colour}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Writes a file whole or not at all; `-` is standard output, and what is no regular file (a pipe, a device) is written in place.
@@ -67,10 +71,13 @@ fn label(text: &str, colour: &str) -> String {
 ///
 /// # Errors
 /// When it can't be written.
-pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CommandError> {
+pub fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CommandError> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
-        fill(&mut bytes).map_err(|e| WriteError::from_io(path, e))?;
+        fill(&mut bytes).map_err(CommandError::Stdout)?;
         return print_bytes(&bytes);
     }
     let compressed = path.extension().is_some_and(|e| e == "zst");
@@ -88,7 +95,9 @@ pub fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
     let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
     if special {
         let opened = OpenOptions::new().write(true).open(path);
-        opened.and_then(|mut file| write(&mut file)).map_err(|e| WriteError::from_io(path, e))?;
+        opened
+            .and_then(|mut file| write(&mut file))
+            .map_err(|e| WriteError::from_io(path, e))?;
     } else {
         atomic::write_with(path, write)?;
     }

@@ -9,7 +9,10 @@ use crate::run;
 /// Draws the figures and tables of a run; prints the files written.
 pub fn plot(args: &PlotArgs) -> Result<Exit, CommandError> {
     let loaded = RunFolder::read(&args.run)?;
-    let settings = loaded.manifest.as_ref().map_or_else(Settings::default, run::settings_of);
+    let settings = loaded
+        .manifest
+        .as_ref()
+        .map_or_else(Settings::default, run::settings_of);
     let folder = args.output.clone().unwrap_or_else(|| args.run.join("plots"));
     let plotted = plots::plot(&loaded.records, &settings, &folder).map_err(|error| match error {
         PlotError::Write(error) => CommandError::Write(error),
@@ -19,7 +22,11 @@ pub fn plot(args: &PlotArgs) -> Result<Exit, CommandError> {
     for skipped in &plotted.skipped {
         output::message(&format!("not drawn: {}: {}", skipped.name, skipped.reason));
     }
-    let files: String = plotted.files.iter().map(|f| format!("{}\n", f.display())).collect();
+    let files: String = plotted
+        .files
+        .iter()
+        .map(|f| format!("{}\n", f.display()))
+        .collect();
     output::print(&files)?;
     Ok(Exit::Success)
 }

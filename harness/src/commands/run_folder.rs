@@ -30,19 +30,29 @@ impl RunFolder {
         let manifest = match std::fs::read(&path) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|e| CommandError::in_file(&path, e))?),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                output::warn(&format!("{}: no run.json; machine and settings are unknown", folder.display()));
+                output::warn(&format!(
+                    "{}: no run.json; machine and settings are unknown",
+                    folder.display()
+                ));
                 None
             }
             Err(e) => return Err(CommandError::in_file(&path, e)),
         };
         let contents = journal::read(&journal_folder).map_err(CommandError::input)?;
         for corrupt in &contents.corrupt {
-            output::warn(&format!("{}: left out: {}", corrupt.path.display(), corrupt.reason));
+            output::warn(&format!(
+                "{}: left out: {}",
+                corrupt.path.display(),
+                corrupt.reason
+            ));
         }
         let records: Vec<CellRecord> = contents.done_records().cloned().collect();
         let unfinished = contents.cells.len().saturating_sub(records.len());
         if unfinished > 0 {
-            output::warn(&format!("{}: {unfinished} unfinished cells are left out", folder.display()));
+            output::warn(&format!(
+                "{}: {unfinished} unfinished cells are left out",
+                folder.display()
+            ));
         }
         Ok(RunFolder { manifest, records })
     }

@@ -19,7 +19,16 @@ pub struct SolverInfo {
 const MAXSAT_SOLVERS: &[SolverInfo] = &[
     SolverInfo {
         name: "rustsat",
-        description: "core-guided search of ours on BatSat (pure Rust); the default",
+        description: if cfg!(feature = "cadical") {
+            "core-guided search of ours on CaDiCaL; the default"
+        } else {
+            "core-guided search of ours on BatSat; the default"
+        },
+        missing: None,
+    },
+    SolverInfo {
+        name: "batsat",
+        description: "the same search on BatSat (pure Rust)",
         missing: None,
     },
     SolverInfo {
@@ -50,10 +59,17 @@ pub fn solvers(strategy: &str) -> &'static [SolverInfo] {
 pub fn strategy_with_solver(name: &str, solver: Option<&str>) -> Result<Box<dyn Strategy>, CommandError> {
     let Some(info) = STRATEGIES.iter().find(|s| s.name == name) else {
         let help = suggest(name, STRATEGIES.iter().map(|s| s.name));
-        return Err(CommandError::Unknown { what: "strategy", found: name.to_owned(), help });
+        return Err(CommandError::Unknown {
+            what: "strategy",
+            found: name.to_owned(),
+            help,
+        });
     };
     if let Some(how) = info.missing {
-        return Err(CommandError::NotBuiltIn { what: format!("strategy `{name}`"), help: how.to_owned() });
+        return Err(CommandError::NotBuiltIn {
+            what: format!("strategy `{name}`"),
+            help: how.to_owned(),
+        });
     }
     let Some(solver) = solver else {
         return strategy_by_name(name).map_err(CommandError::input);
@@ -62,17 +78,29 @@ pub fn strategy_with_solver(name: &str, solver: Option<&str>) -> Result<Box<dyn 
     let Some(found) = choices.iter().find(|s| s.name == solver) else {
         if choices.is_empty() {
             let message = format!("strategy `{name}` has no choice of solvers; found `--solver {solver}`");
-            return Err(CommandError::Usage { message, help: Some("leave `--solver` out".to_owned()) });
+            return Err(CommandError::Usage {
+                message,
+                help: Some("leave `--solver` out".to_owned()),
+            });
         }
         let help = suggest(solver, choices.iter().map(|s| s.name));
-        return Err(CommandError::Unknown { what: "solver", found: solver.to_owned(), help });
+        return Err(CommandError::Unknown {
+            what: "solver",
+            found: solver.to_owned(),
+            help,
+        });
     };
     if let Some(how) = found.missing {
-        return Err(CommandError::NotBuiltIn { what: format!("solver `{solver}` of `{name}`"), help: how.to_owned() });
+        return Err(CommandError::NotBuiltIn {
+            what: format!("solver `{solver}` of `{name}`"),
+            help: how.to_owned(),
+        });
     }
-    match solver {
+    let solver = match solver {
+        "batsat" => SatSolver::Batsat,
         #[cfg(feature = "cadical")]
-        "cadical" => Ok(Box::new(MaxSat { solver: SatSolver::Cadical })),
-        _ => Ok(Box::new(MaxSat { solver: SatSolver::Batsat })),
-    }
+        "cadical" => SatSolver::Cadical,
+        _ => SatSolver::default(),
+    };
+    Ok(Box::new(MaxSat { solver }))
 }
