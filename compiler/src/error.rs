@@ -47,7 +47,9 @@ pub enum CompileError {
         problem: String,
     },
     /// A construct that the virtual machine has no form for.
-    #[error("function `{function}`, binding `{binding}`: {construct} can't be lowered to the virtual machine")]
+    #[error(
+        "function `{function}`, binding `{binding}`: {construct} can't be lowered to the virtual machine"
+    )]
     Unsupported {
         /// The function.
         function: String,

@@ -51,7 +51,10 @@ pub struct UnitBatch {
 }
 
 fn program_of(spec: &CallSpec, name: &str) -> Result<TensorProgram, String> {
-    spec.op.get().legalise(&spec.legalise_call(name)).map_err(|e| e.to_string())
+    spec.op
+        .get()
+        .legalise(&spec.legalise_call(name))
+        .map_err(|e| e.to_string())
 }
 
 fn implementation(spec: &CallSpec) -> Result<Implementation, String> {
@@ -73,7 +76,12 @@ pub fn unit_key(
 ) -> Result<String, String> {
     let body = match implementation(spec)? {
         Implementation::Library(routine) => {
-            format!("{routine} {:?} {:?} {:?}", gemm_attrs(&spec.args, &spec.out, &spec.attrs), spec.args, spec.out)
+            format!(
+                "{routine} {:?} {:?} {:?}",
+                gemm_attrs(&spec.args, &spec.out, &spec.attrs),
+                spec.args,
+                spec.out
+            )
         }
         Implementation::Generated => relayout_ir::text::print_program(&program_of(spec, "unit")?),
     };
@@ -113,7 +121,10 @@ pub fn build_units(
     let mut bindings = Vec::new();
     let mut programs = Vec::new();
     for (number, (spec, _)) in specs.iter().enumerate() {
-        let fail = |problem: String| CompileError::Unit { unit: spec.describe(), problem };
+        let fail = |problem: String| CompileError::Unit {
+            unit: spec.describe(),
+            problem,
+        };
         if let Implementation::Library(_) = implementation(spec).map_err(fail)? {
             programs.push(None);
             continue;
@@ -126,31 +137,59 @@ pub fn build_units(
         }
         let id = module.programs.push(program);
         let annotation = Annotation::Tensor(spec.out.clone());
-        let value = function.values.push(Value { name: format!("u{number}"), annotation });
-        bindings.push(Binding { value, expr: Expr::CallTir { program: id, args: Vec::new(), sym_args: Vec::new() } });
+        let value = function.values.push(Value {
+            name: format!("u{number}"),
+            annotation,
+        });
+        bindings.push(Binding {
+            value,
+            expr: Expr::CallTir {
+                program: id,
+                args: Vec::new(),
+                sym_args: Vec::new(),
+            },
+        });
         programs.push(Some(id));
     }
-    function.blocks.push(Block { kind: BlockKind::Dataflow, bindings });
+    function.blocks.push(Block {
+        kind: BlockKind::Dataflow,
+        bindings,
+    });
     module.functions.push(function);
     let kernels = print_kernels(&module, target);
     let native = compile_kernels(&kernels, target, toolchain)?;
     let mut calls = Vec::with_capacity(specs.len());
     for ((spec, binding), program) in specs.iter().zip(&programs) {
-        let fail = |problem: &str| CompileError::Unit { unit: spec.describe(), problem: problem.to_owned() };
+        let fail = |problem: &str| CompileError::Unit {
+            unit: spec.describe(),
+            problem: problem.to_owned(),
+        };
         let value = |e: &relayout_ir::sym::SymExpr| e.eval(&|v| binding.values.get(v.name()).copied());
         calls.push(match program {
             Some(id) => {
-                let syms = module.programs[*id].sym_params.iter().map(|v| binding.values.get(v.name()).copied());
-                let kernel = *kernels.of_program.get(id).ok_or_else(|| fail("no kernel was printed"))?;
+                let syms = module.programs[*id]
+                    .sym_params
+                    .iter()
+                    .map(|v| binding.values.get(v.name()).copied());
+                let kernel = *kernels
+                    .of_program
+                    .get(id)
+                    .ok_or_else(|| fail("no kernel was printed"))?;
                 UnitCall::Kernel {
                     kernel,
-                    syms: syms.collect::<Option<_>>().ok_or_else(|| fail("a symbolic dimension has no value"))?,
+                    syms: syms
+                        .collect::<Option<_>>()
+                        .ok_or_else(|| fail("a symbolic dimension has no value"))?,
                 }
             }
             None => {
                 let tensor = |t: &relayout_ir::annotation::TensorInfo| {
                     let layout = t.layout_or_abi()?;
-                    let shape = layout.physical_shape(t.dims()?).iter().map(value).collect::<Option<Vec<_>>>()?;
+                    let shape = layout
+                        .physical_shape(t.dims()?)
+                        .iter()
+                        .map(value)
+                        .collect::<Option<Vec<_>>>()?;
                     Some((vmgen::dtype(t.dtype?), shape))
                 };
                 let Implementation::Library(routine) = implementation(spec).map_err(|e| fail(&e))? else {
@@ -165,7 +204,12 @@ pub fn build_units(
                 UnitCall::Library {
                     routine,
                     attrs: flags.collect(),
-                    args: spec.args.iter().map(tensor).collect::<Option<_>>().ok_or_else(|| fail("unknown extents"))?,
+                    args: spec
+                        .args
+                        .iter()
+                        .map(tensor)
+                        .collect::<Option<_>>()
+                        .ok_or_else(|| fail("unknown extents"))?,
                     out: tensor(&spec.out).ok_or_else(|| fail("unknown extents"))?,
                 }
             }

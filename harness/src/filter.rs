@@ -4,7 +4,16 @@ use crate::config::suggest;
 use crate::record::CellKey;
 
 /// Fields that a filter may name.
-pub const FIELDS: [&str; 8] = ["model", "family", "target", "cost_model", "strategy", "batch", "threads", "dims"];
+pub const FIELDS: [&str; 8] = [
+    "model",
+    "family",
+    "target",
+    "cost_model",
+    "strategy",
+    "batch",
+    "threads",
+    "dims",
+];
 
 /// A parsed filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,11 +42,16 @@ impl Filter {
     /// See [`FilterError`].
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let term = |term: &str| {
-            let (field, glob) = term.split_once('=').ok_or_else(|| FilterError::Term(term.to_owned()))?;
+            let (field, glob) = term
+                .split_once('=')
+                .ok_or_else(|| FilterError::Term(term.to_owned()))?;
             let (field, positive) = field.strip_suffix('!').map_or((field, true), |f| (f, false));
             let field = field.trim();
             if !FIELDS.contains(&field) {
-                return Err(FilterError::Field { found: field.to_owned(), help: suggest(field, FIELDS) });
+                return Err(FilterError::Field {
+                    found: field.to_owned(),
+                    help: suggest(field, FIELDS),
+                });
             }
             Ok((field.to_owned(), positive, glob.trim().to_owned()))
         };
@@ -54,7 +68,12 @@ impl Filter {
                 "strategy" => key.strategy.clone(),
                 "batch" => key.batch.map(|b| b.to_string()).unwrap_or_default(),
                 "threads" => key.threads.to_string(),
-                _ => key.dims.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" "),
+                _ => key
+                    .dims
+                    .iter()
+                    .map(|(k, v)| format!("{k}={v}"))
+                    .collect::<Vec<_>>()
+                    .join(" "),
             };
             // A model's name alone matches all its sizes.
             let hit = glob(pattern, &value) || (field == "model" && glob(pattern, &key.model));
@@ -67,9 +86,13 @@ impl Filter {
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
     let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
     for part in middle {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
@@ -101,6 +124,9 @@ mod tests {
     #[test]
     fn unknown_fields_name_the_nearest() {
         let error = Filter::parse("stratgy=local").expect_err("a typo");
-        assert_eq!(error.to_string(), "filter field `stratgy`; did you mean `strategy`?");
+        assert_eq!(
+            error.to_string(),
+            "filter field `stratgy`; did you mean `strategy`?"
+        );
     }
 }

@@ -128,21 +128,49 @@ pub fn load(text: &str, seed: u64, batch: u64) -> Result<Loaded, FrontendError> 
                 Some(OverrideValue::Int(n)) if batch == 1 => u64::try_from(n).unwrap_or(0),
                 _ => batch,
             };
-            let model = zoo::build(&name, &overrides, seed, usize::try_from(batch).unwrap_or(usize::MAX))?;
-            Ok(Loaded { family: model.family.label().to_owned(), model, label: text.to_owned() })
+            let model = zoo::build(
+                &name,
+                &overrides,
+                seed,
+                usize::try_from(batch).unwrap_or(usize::MAX),
+            )?;
+            Ok(Loaded {
+                family: model.family.label().to_owned(),
+                model,
+                label: text.to_owned(),
+            })
         }
         ModelSource::Onnx(path) => {
             if let Some(key) = parsed.overrides.keys().next() {
-                return Err(FrontendError::Overrides { path, key: key.clone() });
+                return Err(FrontendError::Overrides {
+                    path,
+                    key: key.clone(),
+                });
             }
             if batch != 1 {
-                return Err(FrontendError::Batch { model: path.display().to_string(), batch });
+                return Err(FrontendError::Batch {
+                    model: path.display().to_string(),
+                    batch,
+                });
             }
-            let bytes = std::fs::read(&path).map_err(|source| FrontendError::Read { path: path.clone(), source })?;
-            let name = path.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
-            let options = onnx::ImportOptions { f32_only: true, ..onnx::ImportOptions::new(&name, seed) };
-            let model = onnx::import(&bytes, &options).map_err(|source| FrontendError::Onnx { path, source })?;
-            Ok(Loaded { family: model.family.label().to_owned(), model, label: text.to_owned() })
+            let bytes = std::fs::read(&path).map_err(|source| FrontendError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            let name = path
+                .file_stem()
+                .map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
+            let options = onnx::ImportOptions {
+                f32_only: true,
+                ..onnx::ImportOptions::new(&name, seed)
+            };
+            let model =
+                onnx::import(&bytes, &options).map_err(|source| FrontendError::Onnx { path, source })?;
+            Ok(Loaded {
+                family: model.family.label().to_owned(),
+                model,
+                label: text.to_owned(),
+            })
         }
     }
 }
@@ -154,8 +182,16 @@ pub fn load(text: &str, seed: u64, batch: u64) -> Result<Loaded, FrontendError> 
 pub fn bind(model: &Model, dims: &BTreeMap<String, i64>) -> Result<ShapeBinding, FrontendError> {
     let names: Vec<&str> = model.dims.iter().map(|d| d.decl.var.name()).collect();
     if let Some(found) = dims.keys().find(|k| !names.contains(&k.as_str())) {
-        let help = if names.is_empty() { Some("all its dimensions are fixed".into()) } else { suggest(found, names) };
-        return Err(FrontendError::Dimension { model: model.name.clone(), found: found.clone(), help });
+        let help = if names.is_empty() {
+            Some("all its dimensions are fixed".into())
+        } else {
+            suggest(found, names)
+        };
+        return Err(FrontendError::Dimension {
+            model: model.name.clone(),
+            found: found.clone(),
+            help,
+        });
     }
     let mut values = BTreeMap::new();
     for dim in &model.dims {
@@ -163,7 +199,12 @@ pub fn bind(model: &Model, dims: &BTreeMap<String, i64>) -> Result<ShapeBinding,
         let found = dims.get(name).copied().unwrap_or(dim.default);
         if found < dim.decl.low || dim.decl.high.is_some_and(|h| found > h) {
             let (low, high) = (dim.decl.low, dim.decl.high);
-            return Err(FrontendError::Range { dim: name.to_owned(), found, low, high });
+            return Err(FrontendError::Range {
+                dim: name.to_owned(),
+                found,
+                low,
+                high,
+            });
         }
         values.insert(name.to_owned(), found);
     }
@@ -188,20 +229,31 @@ pub const TARGETS: [&str; 1] = ["cpu"];
 /// # Errors
 /// When there is no such target or a file is not usable.
 pub fn target(name: &str) -> Result<TargetParts, FrontendError> {
-    let shipped = |source| FrontendError::Coefficients { path: "cpu-coefficients.yaml".into(), source };
+    let shipped = |source| FrontendError::Coefficients {
+        path: "cpu-coefficients.yaml".into(),
+        source,
+    };
     if name == "cpu" {
-        return Ok(TargetParts { target: Target::cpu()?, coefficients: Coefficients::cpu().map_err(shipped)? });
+        return Ok(TargetParts {
+            target: Target::cpu()?,
+            coefficients: Coefficients::cpu().map_err(shipped)?,
+        });
     }
     if !name.ends_with(".yaml") {
-        return Err(FrontendError::Target { found: name.to_owned(), help: suggest(name, TARGETS) });
+        return Err(FrontendError::Target {
+            found: name.to_owned(),
+            help: suggest(name, TARGETS),
+        });
     }
     let path = Path::new(name);
     let target = Target::load(path)?;
-    let beside = path.with_file_name(format!("{}-coefficients.yaml", path.file_stem().unwrap_or_default().to_string_lossy()));
+    let beside = path.with_file_name(format!(
+        "{}-coefficients.yaml",
+        path.file_stem().unwrap_or_default().to_string_lossy()
+    ));
     let coefficients = match std::fs::read_to_string(&beside) {
-        Ok(text) => {
-            Coefficients::parse(&text).map_err(|source| FrontendError::Coefficients { path: beside, source })?
-        }
+        Ok(text) => Coefficients::parse(&text)
+            .map_err(|source| FrontendError::Coefficients { path: beside, source })?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Coefficients::cpu().map_err(shipped)?,
         Err(source) => return Err(FrontendError::Read { path: beside, source }),
     };
@@ -213,7 +265,10 @@ pub fn known() -> Known {
     Known {
         models: zoo::list().iter().map(|e| e.name.to_owned()).collect(),
         targets: TARGETS.iter().map(|t| (*t).to_owned()).collect(),
-        strategies: relayout_layouts::STRATEGIES.iter().map(|s| s.name.to_owned()).collect(),
+        strategies: relayout_layouts::STRATEGIES
+            .iter()
+            .map(|s| s.name.to_owned())
+            .collect(),
         solvers: BTreeMap::from([("maxsat".to_owned(), vec!["rustsat".to_owned()])]),
     }
 }

@@ -9,28 +9,44 @@ use std::process::Command;
 pub fn fingerprint() -> MachineFingerprint {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
-        cpuinfo.lines().find(|l| l.starts_with(name)).and_then(|l| l.split_once(':')).map(|(_, v)| v.trim().to_owned())
+        cpuinfo
+            .lines()
+            .find(|l| l.starts_with(name))
+            .and_then(|l| l.split_once(':'))
+            .map(|(_, v)| v.trim().to_owned())
     };
     let cores: std::collections::BTreeSet<(Option<&str>, &str)> = cpuinfo
         .split("\n\n")
         .filter_map(|block| {
             let get = |name: &str| {
-                block.lines().find(|l| l.starts_with(name)).and_then(|l| l.split_once(':')).map(|(_, v)| v.trim())
+                block
+                    .lines()
+                    .find(|l| l.starts_with(name))
+                    .and_then(|l| l.split_once(':'))
+                    .map(|(_, v)| v.trim())
             };
             Some((get("physical id"), get("core id")?))
         })
         .collect();
-    const FLAGS: [&str; 10] =
-        ["sse4_2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512vl", "amx_tile"];
+    const FLAGS: [&str; 10] = [
+        "sse4_2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512vl", "amx_tile",
+    ];
     let flags = field("flags").unwrap_or_default();
     MachineFingerprint {
         cpu: field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         logical_cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         physical_cores: (!cores.is_empty()).then_some(cores.len() as u32),
         caches: caches(),
-        isa_flags: flags.split_whitespace().filter(|f| FLAGS.contains(f)).map(str::to_owned).collect(),
+        isa_flags: flags
+            .split_whitespace()
+            .filter(|f| FLAGS.contains(f))
+            .map(str::to_owned)
+            .collect(),
         memory_gib: memory_gib(),
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
     }
 }
 
@@ -48,7 +64,9 @@ fn caches() -> BTreeMap<String, u64> {
                 .map(|t| t.trim().to_owned())
                 .ok()
         };
-        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size")) else { continue };
+        let (Some(level), Some(kind), Some(size)) = (read("level"), read("type"), read("size")) else {
+            continue;
+        };
         let suffix = match kind.as_str() {
             "Data" => "d",
             "Instruction" => "i",
@@ -83,10 +101,19 @@ pub fn tools() -> BTreeMap<String, String> {
 /// The commit of the working tree that the program was started in, and whether it has changes.
 pub fn commit() -> (Option<String>, Option<bool>) {
     let git = |args: &[&str]| {
-        let out = Command::new("git").args(args).stderr(std::process::Stdio::null()).output().ok()?;
-        out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+        let out = Command::new("git")
+            .args(args)
+            .stderr(std::process::Stdio::null())
+            .output()
+            .ok()?;
+        out.status
+            .success()
+            .then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
     };
-    (git(&["rev-parse", "HEAD"]), git(&["status", "--porcelain", "-uno"]).map(|s| !s.is_empty()))
+    (
+        git(&["rev-parse", "HEAD"]),
+        git(&["status", "--porcelain", "-uno"]).map(|s| !s.is_empty()),
+    )
 }
 
 /// Milliseconds since the Unix epoch.
@@ -102,7 +129,13 @@ pub fn clock_mhz() -> Option<f64> {
         return khz.trim().parse::<f64>().ok().map(|k| k / 1e3);
     }
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    info.lines().find(|l| l.starts_with("cpu MHz"))?.split_once(':')?.1.trim().parse().ok()
+    info.lines()
+        .find(|l| l.starts_with("cpu MHz"))?
+        .split_once(':')?
+        .1
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// The clock before and after a measurement; now is after.

@@ -54,10 +54,17 @@ const RESULT_VERSION: &str = "1";
 impl Plan {
     /// Expands a configuration. `family` gives the family label of a model text.
     pub fn new(config: &Config, family: &dyn Fn(&str) -> Option<String>) -> Self {
-        let mut plan = Plan { groups: Vec::new(), cells: Vec::new() };
+        let mut plan = Plan {
+            groups: Vec::new(),
+            cells: Vec::new(),
+        };
         let policy = policy_of(config);
         for entry in &config.models {
-            let label = entry.family.clone().or_else(|| family(&entry.model)).unwrap_or_default();
+            let label = entry
+                .family
+                .clone()
+                .or_else(|| family(&entry.model))
+                .unwrap_or_default();
             for &batch in &entry.batch {
                 for dims in combinations(&entry.dims) {
                     for target in &config.targets {
@@ -74,8 +81,15 @@ impl Plan {
                                 });
                                 for strategy in &config.strategies {
                                     let key = cell_key(config, &plan.groups[group], strategy, &label);
-                                    let id = key.id_with(&policy.iter().map(|(n, v)| (*n, v.as_str())).collect::<Vec<_>>());
-                                    plan.cells.push(PlannedCell { id, key, group, strategy: strategy.clone() });
+                                    let id = key.id_with(
+                                        &policy.iter().map(|(n, v)| (*n, v.as_str())).collect::<Vec<_>>(),
+                                    );
+                                    plan.cells.push(PlannedCell {
+                                        id,
+                                        key,
+                                        group,
+                                        strategy: strategy.clone(),
+                                    });
                                 }
                             }
                         }
@@ -101,7 +115,13 @@ fn policy_of(config: &Config) -> Vec<(&'static str, String)> {
         ("result-version", RESULT_VERSION.to_owned()),
         ("domain", json(&config.domain)),
         ("budget", json(&config.budget)),
-        ("measure", json(&Measure { threads: Vec::new(), ..config.measure.clone() })),
+        (
+            "measure",
+            json(&Measure {
+                threads: Vec::new(),
+                ..config.measure.clone()
+            }),
+        ),
         ("tolerance", config.tolerance.to_string()),
     ]
 }
@@ -114,13 +134,20 @@ fn json(value: &impl serde::Serialize) -> String {
 fn cell_key(config: &Config, group: &Group, strategy: &StrategyEntry, family: &str) -> CellKey {
     let mut words = group.entry.model.split_whitespace();
     let model = words.next().unwrap_or_default().to_owned();
-    let overrides = words.filter_map(|w| w.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let overrides = words
+        .filter_map(|w| w.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect();
     CellKey {
         model,
         overrides,
         family: family.to_owned(),
         batch: Some(group.batch),
-        dims: group.dims.iter().map(|(k, v)| (k.clone(), v.unsigned_abs())).collect(),
+        dims: group
+            .dims
+            .iter()
+            .map(|(k, v)| (k.clone(), v.unsigned_abs()))
+            .collect(),
         target: group.target.clone(),
         cost_model: group.cost_model.name().to_owned(),
         strategy: strategy.label.clone(),
@@ -132,16 +159,17 @@ fn cell_key(config: &Config, group: &Group, strategy: &StrategyEntry, family: &s
 
 /// Every combination of one value per dimension.
 fn combinations(dims: &BTreeMap<String, Vec<i64>>) -> Vec<BTreeMap<String, i64>> {
-    dims.iter().fold(vec![BTreeMap::new()], |partial, (name, values)| {
-        partial
-            .iter()
-            .flat_map(|p| {
-                values.iter().map(move |v| {
-                    let mut p = p.clone();
-                    p.insert(name.clone(), *v);
-                    p
+    dims.iter()
+        .fold(vec![BTreeMap::new()], |partial, (name, values)| {
+            partial
+                .iter()
+                .flat_map(|p| {
+                    values.iter().map(move |v| {
+                        let mut p = p.clone();
+                        p.insert(name.clone(), *v);
+                        p
+                    })
                 })
-            })
-            .collect()
-    })
+                .collect()
+        })
 }

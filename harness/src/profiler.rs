@@ -66,12 +66,19 @@ pub struct TableError {
 impl Table {
     /// Keys that need no further timing.
     pub fn keys(&self) -> Vec<String> {
-        self.units.iter().map(|u| &u.key).chain(self.failed.iter().map(|u| &u.key)).cloned().collect()
+        self.units
+            .iter()
+            .map(|u| &u.key)
+            .chain(self.failed.iter().map(|u| &u.key))
+            .cloned()
+            .collect()
     }
     /// The table as the cost model reads it.
     pub fn as_costs(&self) -> ProfileTable {
         let mut table = ProfileTable::new();
-        self.units.iter().for_each(|u| table.insert(u.key.clone(), u.nanoseconds));
+        self.units
+            .iter()
+            .for_each(|u| table.insert(u.key.clone(), u.nanoseconds));
         table
     }
     /// Writes the table atomically.
@@ -79,7 +86,10 @@ impl Table {
     /// # Errors
     /// When it can't be written.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
-        atomic::write(path, serde_json::to_string_pretty(self).unwrap_or_default().as_bytes())
+        atomic::write(
+            path,
+            serde_json::to_string_pretty(self).unwrap_or_default().as_bytes(),
+        )
     }
 }
 
@@ -88,7 +98,10 @@ impl Table {
 /// # Errors
 /// When the file is there but not a table.
 pub fn read_table(path: &Path) -> Result<Table, TableError> {
-    let bad = |problem: String| TableError { path: path.to_owned(), problem };
+    let bad = |problem: String| TableError {
+        path: path.to_owned(),
+        problem,
+    };
     match std::fs::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| bad(e.to_string())),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Table::default()),
@@ -108,7 +121,14 @@ pub fn profile(config: &Config, group: &Group, have: &[String]) -> Result<(), St
     let toolchain = Toolchain::detect().map_err(|e| e.to_string())?;
     let machine_hash = machine::fingerprint_hash();
     let keys = |spec: &CallSpec, binding: &ShapeBinding| {
-        unit_key(spec, binding, &parts.target, &toolchain, group.threads, &machine_hash)
+        unit_key(
+            spec,
+            binding,
+            &parts.target,
+            &toolchain,
+            group.threads,
+            &machine_hash,
+        )
     };
     let pricing = Pricing {
         target: &parts.target,
@@ -116,8 +136,13 @@ pub fn profile(config: &Config, group: &Group, have: &[String]) -> Result<(), St
         model: CostModel::Analytic,
         unit_key: &keys,
     };
-    let requests = unit_requests(&loaded.model.module, &pricing, std::slice::from_ref(&binding), config.domain)
-        .map_err(|e| e.to_string())?;
+    let requests = unit_requests(
+        &loaded.model.module,
+        &pricing,
+        std::slice::from_ref(&binding),
+        config.domain,
+    )
+    .map_err(|e| e.to_string())?;
     let known: std::collections::HashSet<&String> = have.iter().collect();
     let missing: Vec<UnitRequest> = requests.into_iter().filter(|r| !known.contains(&r.key)).collect();
     emit(&Event::Planned { units: missing.len() });
@@ -125,8 +150,17 @@ pub fn profile(config: &Config, group: &Group, have: &[String]) -> Result<(), St
         if time_chunk(config, group, &parts.target, &toolchain, chunk).is_err() && chunk.len() > 1 {
             // One bad kernel must not cost its neighbours: each alone.
             for one in chunk {
-                if let Err(message) = time_chunk(config, group, &parts.target, &toolchain, std::slice::from_ref(one)) {
-                    emit(&Event::UnitFailed { key: one.key.clone(), message });
+                if let Err(message) = time_chunk(
+                    config,
+                    group,
+                    &parts.target,
+                    &toolchain,
+                    std::slice::from_ref(one),
+                ) {
+                    emit(&Event::UnitFailed {
+                        key: one.key.clone(),
+                        message,
+                    });
                 }
             }
         }
@@ -141,15 +175,31 @@ fn time_chunk(
     toolchain: &Toolchain,
     chunk: &[UnitRequest],
 ) -> Result<(), String> {
-    let bindings: Vec<ShapeBinding> =
-        chunk.iter().map(|r| ShapeBinding { weight: 1, values: r.binding.clone() }).collect();
+    let bindings: Vec<ShapeBinding> = chunk
+        .iter()
+        .map(|r| ShapeBinding {
+            weight: 1,
+            values: r.binding.clone(),
+        })
+        .collect();
     let specs: Vec<(&CallSpec, &ShapeBinding)> = chunk.iter().map(|r| &r.spec).zip(&bindings).collect();
     let batch = build_units(&specs, target, toolchain).map_err(|e| e.to_string())?;
-    let options = Options { threads: group.threads as usize, ..Options::default() };
+    let options = Options {
+        threads: group.threads as usize,
+        ..Options::default()
+    };
     let mut session = Session::new(batch.module, &options).map_err(|e| e.to_string())?;
     for (request, call) in chunk.iter().zip(&batch.calls) {
-        emit(&Event::UnitStarting { key: request.key.clone(), description: request.description.clone() });
-        match time_unit(&mut session, call, config.measure.profile_samples, target.caches.l3) {
+        emit(&Event::UnitStarting {
+            key: request.key.clone(),
+            description: request.description.clone(),
+        });
+        match time_unit(
+            &mut session,
+            call,
+            config.measure.profile_samples,
+            target.caches.l3,
+        ) {
             Ok((nanoseconds, samples, rotation)) => emit(&Event::Unit(UnitTiming {
                 key: request.key.clone(),
                 description: request.description.clone(),
@@ -157,7 +207,10 @@ fn time_chunk(
                 samples,
                 rotation,
             })),
-            Err(e) => emit(&Event::UnitFailed { key: request.key.clone(), message: e }),
+            Err(e) => emit(&Event::UnitFailed {
+                key: request.key.clone(),
+                message: e,
+            }),
         }
         session.trim();
     }
@@ -172,13 +225,24 @@ const MAX_TIME: Duration = Duration::from_millis(250);
 
 /// Median time of a unit. Buffers rotate over sets that together exceed twice the last-level cache, as far as
 /// [`MAX_ROTATION`] allows. They hold small pseudo-random values, so that no kernel runs on denormal numbers.
-fn time_unit(session: &mut Session, call: &UnitCall, samples: u32, cache: u64) -> Result<(u64, u32, u32), String> {
+fn time_unit(
+    session: &mut Session,
+    call: &UnitCall,
+    samples: u32,
+    cache: u64,
+) -> Result<(u64, u32, u32), String> {
     let tensors = operand_shapes(session, call)?;
-    let bytes: u64 = tensors.iter().map(|(d, shape)| elements(shape) * d.bytes() as u64).sum();
+    let bytes: u64 = tensors
+        .iter()
+        .map(|(d, shape)| elements(shape) * d.bytes() as u64)
+        .sum();
     let rotation = (2 * cache).div_ceil(bytes.max(1)).clamp(1, MAX_ROTATION);
     let mut sets: Vec<Vec<DeviceTensor>> = Vec::new();
     for number in 0..rotation {
-        let set = tensors.iter().map(|(d, shape)| filled(session, *d, shape, number)).collect::<Result<_, RunError>>();
+        let set = tensors
+            .iter()
+            .map(|(d, shape)| filled(session, *d, shape, number))
+            .collect::<Result<_, RunError>>();
         sets.push(set.map_err(|e| e.to_string())?);
     }
     let mut times = Vec::new();
@@ -210,7 +274,11 @@ fn operand_shapes(session: &Session, call: &UnitCall) -> Result<Vec<(DType, Vec<
     match call {
         UnitCall::Library { args, out, .. } => Ok(args.iter().chain([out]).cloned().collect()),
         UnitCall::Kernel { kernel, syms } => {
-            let declared = session.module().kernels.get(kernel.index()).ok_or("no such kernel")?;
+            let declared = session
+                .module()
+                .kernels
+                .get(kernel.index())
+                .ok_or("no such kernel")?;
             let mut stack = EvalStack::new();
             declared
                 .params
@@ -234,22 +302,28 @@ fn filled(session: &mut Session, dtype: DType, shape: &[i64], number: u64) -> Re
         (state >> 40) as u32
     };
     let bytes = match dtype {
-        DType::F32 => (0..count).flat_map(|_| (next() as f32 / 16_777_216.0 + 0.25).to_le_bytes()).collect(),
+        DType::F32 => (0..count)
+            .flat_map(|_| (next() as f32 / 16_777_216.0 + 0.25).to_le_bytes())
+            .collect(),
         // 1.0 in both 16-bit formats' neighbourhood, and small integers that are valid indices of anything.
         DType::F16 => (0..count).flat_map(|_| 0x3c00u16.to_le_bytes()).collect(),
         DType::BF16 => (0..count).flat_map(|_| 0x3f80u16.to_le_bytes()).collect(),
         _ => vec![0; count * dtype.bytes()],
     };
-    session.upload(&relayout_runtime::HostTensor { dtype, shape: shape.to_vec(), bytes })
+    session.upload(&relayout_runtime::HostTensor {
+        dtype,
+        shape: shape.to_vec(),
+        bytes,
+    })
 }
 
 fn run_once(session: &mut Session, call: &UnitCall, tensors: &[DeviceTensor]) -> Result<u64, RunError> {
     let refs: Vec<&DeviceTensor> = tensors.iter().collect();
     match call {
         UnitCall::Kernel { kernel, syms } => session.run_kernel(*kernel, &refs, syms),
-        UnitCall::Library { routine, attrs, args, .. } => {
-            session.run_library(routine, attrs, &refs[..args.len()], &refs[args.len()..], &[])
-        }
+        UnitCall::Library {
+            routine, attrs, args, ..
+        } => session.run_library(routine, attrs, &refs[..args.len()], &refs[args.len()..], &[]),
     }
 }
 

@@ -16,7 +16,8 @@ impl Progress {
     pub fn new(what: &str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-            let template = format!("{what} [{{bar:30}}] {{pos}}/{{len}} {{elapsed}}, {{eta}} left  {{wide_msg}}");
+            let template =
+                format!("{what} [{{bar:30}}] {{pos}}/{{len}} {{elapsed}}, {{eta}} left  {{wide_msg}}");
             if let Ok(style) = ProgressStyle::with_template(&template) {
                 bar.set_style(style.progress_chars("=> "));
             }

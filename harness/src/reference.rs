@@ -8,7 +8,9 @@ use relayout_compiler::canonicalise::encode;
 use relayout_compiler::extract::ShapeBinding;
 use relayout_compiler::vmgen;
 use relayout_ir::generate::generate;
-use relayout_ir::interpret::{ConstantStore, GraphOptions, InterpretError, NoLibrary, Reference, run_function};
+use relayout_ir::interpret::{
+    ConstantStore, GraphOptions, InterpretError, NoLibrary, Reference, run_function,
+};
 use relayout_ir::tensor::RefValue;
 use relayout_models::{Model, draw_inputs, inputs::InputError};
 use relayout_runtime::{DType, HostTensor};
@@ -48,13 +50,20 @@ pub enum ReferenceError {
 /// When a dimension has no valid value.
 pub fn inputs(model: &Model, seed: u64, binding: &ShapeBinding) -> Result<Vec<HostTensor>, ReferenceError> {
     let drawn = draw_inputs(model, seed, &|v| binding.values.get(v.name()).copied())?;
-    Ok(drawn.iter().map(|i| host(&generate(&i.generator, &i.shape, i.dtype))).collect())
+    Ok(drawn
+        .iter()
+        .map(|i| host(&generate(&i.generator, &i.shape, i.dtype)))
+        .collect())
 }
 
 fn host(tensor: &relayout_ir::tensor::Tensor) -> HostTensor {
     HostTensor {
         dtype: vmgen::dtype(tensor.dtype),
-        shape: tensor.shape.iter().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect(),
+        shape: tensor
+            .shape
+            .iter()
+            .map(|&d| i64::try_from(d).unwrap_or(i64::MAX))
+            .collect(),
         bytes: encode(tensor),
     }
 }
@@ -65,10 +74,16 @@ fn host(tensor: &relayout_ir::tensor::Tensor) -> HostTensor {
 /// See [`ReferenceError`].
 pub fn run(model: &Model, seed: u64, binding: &ShapeBinding) -> Result<Vec<HostTensor>, ReferenceError> {
     let drawn = draw_inputs(model, seed, &|v| binding.values.get(v.name()).copied())?;
-    let args: Vec<RefValue> =
-        drawn.iter().map(|i| RefValue::Tensor(Arc::new(generate(&i.generator, &i.shape, i.dtype)))).collect();
+    let args: Vec<RefValue> = drawn
+        .iter()
+        .map(|i| RefValue::Tensor(Arc::new(generate(&i.generator, &i.shape, i.dtype))))
+        .collect();
     let constants = ConstantStore::transient();
-    let options = GraphOptions { reference: Reference::Fast, library: &NoLibrary, constants: &constants };
+    let options = GraphOptions {
+        reference: Reference::Fast,
+        library: &NoLibrary,
+        constants: &constants,
+    };
     let entry = model.module.entry().ok_or(ReferenceError::NoEntry)?;
     let mut out = Vec::new();
     flatten(&run_function(&model.module, entry, &args, options)?, &mut out);
@@ -98,7 +113,10 @@ const FORMAT: &str = "relayout-reference/1";
 pub fn write(path: &Path, outputs: &[HostTensor]) -> Result<(), ReferenceError> {
     let header = Header {
         format: FORMAT.into(),
-        tensors: outputs.iter().map(|t| (t.dtype.name().to_owned(), t.shape.clone(), t.bytes.len())).collect(),
+        tensors: outputs
+            .iter()
+            .map(|t| (t.dtype.name().to_owned(), t.shape.clone(), t.bytes.len()))
+            .collect(),
     };
     let line = serde_json::to_string(&header).unwrap_or_default();
     atomic::write_with(path, |file| {
@@ -113,7 +131,10 @@ pub fn write(path: &Path, outputs: &[HostTensor]) -> Result<(), ReferenceError> 
 /// # Errors
 /// When the file is missing or not whole.
 pub fn read(path: &Path) -> Result<Vec<HostTensor>, ReferenceError> {
-    let bad = |problem: String| ReferenceError::Read { path: path.to_owned(), problem };
+    let bad = |problem: String| ReferenceError::Read {
+        path: path.to_owned(),
+        problem,
+    };
     let file = std::fs::File::open(path).map_err(|e| bad(e.to_string()))?;
     let size = file.metadata().map_err(|e| bad(e.to_string()))?.len();
     let mut reader = std::io::BufReader::new(file);
@@ -123,15 +144,27 @@ pub fn read(path: &Path) -> Result<Vec<HostTensor>, ReferenceError> {
     if header.format != FORMAT {
         return Err(bad(format!("expected {FORMAT}, found {}", header.format)));
     }
-    let total = header.tensors.iter().try_fold(line.len() as u64, |sum, t| sum.checked_add(t.2 as u64));
+    let total = header
+        .tensors
+        .iter()
+        .try_fold(line.len() as u64, |sum, t| sum.checked_add(t.2 as u64));
     if total != Some(size) {
         return Err(bad("the file is truncated".into()));
     }
     let mut outputs = Vec::new();
     for (name, shape, bytes) in header.tensors {
-        let dtype = DType::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| bad(format!("type `{name}`")))?;
-        let mut tensor = HostTensor { dtype, shape, bytes: vec![0; bytes] };
-        reader.read_exact(&mut tensor.bytes).map_err(|e| bad(e.to_string()))?;
+        let dtype = DType::ALL
+            .into_iter()
+            .find(|d| d.name() == name)
+            .ok_or_else(|| bad(format!("type `{name}`")))?;
+        let mut tensor = HostTensor {
+            dtype,
+            shape,
+            bytes: vec![0; bytes],
+        };
+        reader
+            .read_exact(&mut tensor.bytes)
+            .map_err(|e| bad(e.to_string()))?;
         outputs.push(tensor);
     }
     Ok(outputs)
@@ -145,13 +178,20 @@ pub fn compare(found: &[HostTensor], reference: &[HostTensor], tolerance: f64) -
         worst = None;
     }
     for (a, b) in found.iter().zip(reference) {
-        let error = if a.dtype == b.dtype && a.shape == b.shape { relative_error(a, b) } else { None };
+        let error = if a.dtype == b.dtype && a.shape == b.shape {
+            relative_error(a, b)
+        } else {
+            None
+        };
         worst = match (worst, error) {
             (Some(w), Some(e)) => Some(w.max(e)),
             _ => None,
         };
     }
-    Correctness { max_relative_error: worst, tolerance }
+    Correctness {
+        max_relative_error: worst,
+        tolerance,
+    }
 }
 
 fn relative_error(a: &HostTensor, b: &HostTensor) -> Option<f64> {
@@ -159,10 +199,16 @@ fn relative_error(a: &HostTensor, b: &HostTensor) -> Option<f64> {
         return Some(if a.bytes == b.bytes { 0.0 } else { 1.0 });
     }
     let floats = |t: &'_ HostTensor| -> Vec<f32> {
-        t.bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        t.bytes
+            .chunks_exact(4)
+            .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+            .collect()
     };
     let (a, b) = (floats(a), floats(b));
-    let scale = b.iter().filter(|v| v.is_finite()).fold(0.0f64, |m, v| m.max(f64::from(v.abs())));
+    let scale = b
+        .iter()
+        .filter(|v| v.is_finite())
+        .fold(0.0f64, |m, v| m.max(f64::from(v.abs())));
     let mut worst = 0.0f64;
     for (x, y) in a.iter().zip(&b) {
         if x.is_finite() && y.is_finite() {
@@ -171,5 +217,9 @@ fn relative_error(a: &HostTensor, b: &HostTensor) -> Option<f64> {
             return None;
         }
     }
-    Some(if worst == 0.0 { 0.0 } else { worst / scale.max(f64::from(f32::MIN_POSITIVE)) })
+    Some(if worst == 0.0 {
+        0.0
+    } else {
+        worst / scale.max(f64::from(f32::MIN_POSITIVE))
+    })
 }

@@ -13,7 +13,9 @@ use crate::plan::{Group, Plan, PlannedCell};
 use crate::plots;
 use crate::profiler::{self, Table, UnitFailure};
 use crate::progress::Progress;
-use crate::record::{CellRecord, CellStatus, Failure, Latency, LatencyMode, Phase, ProcessSamples, RunManifest};
+use crate::record::{
+    CellRecord, CellStatus, Failure, Latency, LatencyMode, Phase, ProcessSamples, RunManifest,
+};
 use crate::records;
 use crate::supervise::{self, Ending, Interrupts, Outcome};
 use crate::worker::{Event, Request, status_of_death};
@@ -128,8 +130,10 @@ pub fn run(options: &RunOptions) -> ExitCode {
 
 fn execute(options: &RunOptions) -> Result<u8, RunError> {
     let file = options.config.display().to_string();
-    let text = std::fs::read_to_string(&options.config)
-        .map_err(|source| RunError::ReadConfig { path: options.config.clone(), source })?;
+    let text = std::fs::read_to_string(&options.config).map_err(|source| RunError::ReadConfig {
+        path: options.config.clone(),
+        source,
+    })?;
     let config = Config::read(&file, &text, &options.overrides, &frontend::known())?;
     let mut plan = Plan::new(&config, &frontend::family);
     check_models(&config, &plan)?;
@@ -146,7 +150,10 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         }
         plan.shard(index - 1, count);
     }
-    let directory = options.out.clone().unwrap_or_else(|| Path::new("results").join(&config.name));
+    let directory = options
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("results").join(&config.name));
     if options.dry_run {
         show_plan(&plan, &directory, options.json)?;
         return Ok(0);
@@ -154,7 +161,11 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
     let journal = Journal::open(&directory.join("journal"))?;
     let contents = journal.read()?;
     for bad in &contents.corrupt {
-        eprintln!("warning: {}: {}; the cell runs again", bad.path.display(), bad.reason);
+        eprintln!(
+            "warning: {}: {}; the cell runs again",
+            bad.path.display(),
+            bad.reason
+        );
     }
     let again = |status: &CellStatus| match options.rerun.as_deref() {
         None => false,
@@ -166,27 +177,58 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
     let pending: Vec<&PlannedCell> = plan.cells.iter().filter(|c| !complete.contains(&c.id)).collect();
     let mut manifest = read_manifest(&directory).unwrap_or_default();
     if pending.is_empty() {
-        eprintln!("{}: all {} cells are complete; nothing to do", directory.display(), plan.cells.len());
+        eprintln!(
+            "{}: all {} cells are complete; nothing to do",
+            directory.display(),
+            plan.cells.len()
+        );
     } else {
         manifest = new_manifest(&config);
         write_manifest(&directory, &manifest)?;
     }
-    for cell in resumption.rerun.iter().chain(resumption.interrupted.iter().map(|(c, _)| c)) {
+    for cell in resumption
+        .rerun
+        .iter()
+        .chain(resumption.interrupted.iter().map(|(c, _)| c))
+    {
         journal.forget(cell)?;
     }
     let interrupts = Interrupts::install()?;
-    let sweep = Sweep { config: &config, plan: &plan, directory: &directory, journal: &journal, interrupts: &interrupts };
-    let interrupted = if pending.is_empty() { false } else { sweep.run(&pending, options.fail_fast)? };
+    let sweep = Sweep {
+        config: &config,
+        plan: &plan,
+        directory: &directory,
+        journal: &journal,
+        interrupts: &interrupts,
+    };
+    let interrupted = if pending.is_empty() {
+        false
+    } else {
+        sweep.run(&pending, options.fail_fast)?
+    };
     if !pending.is_empty() {
         manifest.finished_unix_ms = Some(machine::now_ms());
         write_manifest(&directory, &manifest)?;
     }
     let contents = journal.read()?;
-    let records: Vec<CellRecord> = plan.cells.iter().filter_map(|c| contents.done(&c.id)).cloned().collect();
+    let records: Vec<CellRecord> = plan
+        .cells
+        .iter()
+        .filter_map(|c| contents.done(&c.id))
+        .cloned()
+        .collect();
     records::derive(&directory, &records)?;
     let settings = settings_of(&manifest);
     let plotted = plots::plot(&records, &settings, &directory.join("plots"))?;
-    report(&config, &plan, &records, &settings, &directory, &plotted, options.json)?;
+    report(
+        &config,
+        &plan,
+        &records,
+        &settings,
+        &directory,
+        &plotted,
+        options.json,
+    )?;
     if interrupted {
         eprintln!("interrupted; run the same command again to go on");
         return Ok(INTERRUPTED);
@@ -231,12 +273,21 @@ fn check_models(config: &Config, plan: &Plan) -> Result<(), RunError> {
             }
         }
     }
-    if faults.is_empty() { Ok(()) } else { Err(RunError::Models(faults)) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(RunError::Models(faults))
+    }
 }
 
 fn show_plan(plan: &Plan, directory: &Path, json: bool) -> Result<(), RunError> {
     let contents = crate::journal::read(&directory.join("journal")).ok();
-    let state = |cell: &PlannedCell| contents.as_ref().and_then(|c| c.done(&cell.id)).map_or("new", |r| r.status.name());
+    let state = |cell: &PlannedCell| {
+        contents
+            .as_ref()
+            .and_then(|c| c.done(&cell.id))
+            .map_or("new", |r| r.status.name())
+    };
     if json {
         let cells: Vec<_> = plan
             .cells
@@ -248,7 +299,16 @@ fn show_plan(plan: &Plan, directory: &Path, json: bool) -> Result<(), RunError> 
     }
     for c in &plan.cells {
         let k = &c.key;
-        println!("{}  {:<8} {} {} {} {} threads={}", &c.id[..12], state(c), k.model_label(), k.target, k.cost_model, k.strategy, k.threads);
+        println!(
+            "{}  {:<8} {} {} {} {} threads={}",
+            &c.id[..12],
+            state(c),
+            k.model_label(),
+            k.target,
+            k.cost_model,
+            k.strategy,
+            k.threads
+        );
     }
     println!("{} cells in {} groups", plan.cells.len(), plan.groups.len());
     Ok(())
@@ -344,8 +404,13 @@ impl Sweep<'_> {
     }
 
     fn reference_path(&self, group: &Group) -> PathBuf {
-        let text = format!("{} {} {:?} {}", group.entry.model, group.batch, group.dims, self.config.seed);
-        self.directory.join("reference").join(format!("{}.bin", &blake3::hash(text.as_bytes()).to_hex()[..24]))
+        let text = format!(
+            "{} {} {:?} {}",
+            group.entry.model, group.batch, group.dims, self.config.seed
+        );
+        self.directory
+            .join("reference")
+            .join(format!("{}.bin", &blake3::hash(text.as_bytes()).to_hex()[..24]))
     }
 
     fn module_path(&self, cell: &PlannedCell) -> PathBuf {
@@ -371,7 +436,11 @@ impl Sweep<'_> {
                 continue;
             }
             progress.doing(&group.entry.model);
-            let request = Request::Reference { config: self.config.clone(), group: group.clone(), out };
+            let request = Request::Reference {
+                config: self.config.clone(),
+                group: group.clone(),
+                out,
+            };
             let mut failure = None;
             let mut finished = false;
             let limit = Duration::from_secs_f64(self.config.limits.reference);
@@ -383,7 +452,11 @@ impl Sweep<'_> {
                 }
                 None
             })?;
-            let problem = if finished { None } else { Some(failure.unwrap_or_else(|| death(&outcome))) };
+            let problem = if finished {
+                None
+            } else {
+                Some(failure.unwrap_or_else(|| death(&outcome)))
+            };
             match problem {
                 Some(message) => {
                     progress.step(&format!("reference {}: {message}", group.entry.model));
@@ -415,7 +488,11 @@ impl Sweep<'_> {
 
     /// One worker's worth of profiling; whether another is needed because this one died.
     fn profile_group(&self, group: &Group, table: &mut Table) -> Result<bool, RunError> {
-        let request = Request::Profile { config: self.config.clone(), group: group.clone(), have: table.keys() };
+        let request = Request::Profile {
+            config: self.config.clone(),
+            group: group.clone(),
+            have: table.keys(),
+        };
         let mut progress: Option<Progress> = None;
         let mut running: Option<(String, String)> = None;
         let mut finished = false;
@@ -445,7 +522,11 @@ impl Sweep<'_> {
                 }
                 Event::UnitFailed { key, message } => {
                     let description = running.take().map(|(_, d)| d).unwrap_or_default();
-                    table.failed.push(UnitFailure { key, description, message });
+                    table.failed.push(UnitFailure {
+                        key,
+                        description,
+                        message,
+                    });
                 }
                 Event::Finished => finished = true,
                 Event::Failed { message } => failure = Some(message),
@@ -475,8 +556,16 @@ impl Sweep<'_> {
             eprintln!("profile {}: {}", group.entry.model, death(&outcome));
             return Ok(false);
         };
-        eprintln!("profile {}: {description}: {}", group.entry.model, death(&outcome));
-        table.failed.push(UnitFailure { key, description, message: death(&outcome) });
+        eprintln!(
+            "profile {}: {description}: {}",
+            group.entry.model,
+            death(&outcome)
+        );
+        table.failed.push(UnitFailure {
+            key,
+            description,
+            message: death(&outcome),
+        });
         Ok(true)
     }
 
@@ -516,32 +605,45 @@ impl Sweep<'_> {
         let mut finished = false;
         let mut fault = None;
         let first = Duration::from_secs_f64(limits.instance);
-        let outcome = supervise::run(&request, first, limits.memory, self.interrupts, &mut |event| match event {
-            Event::Starting { phase: next } => {
-                phase = next;
-                Some(Duration::from_secs_f64(match next {
-                    Phase::Instance => limits.instance,
-                    Phase::Solve => limits.solve,
-                    Phase::Compile => limits.compile,
-                    Phase::Run | Phase::Done => limits.run,
-                }))
-            }
-            Event::Phase { phase: reached, record } => {
-                last = *record;
-                finished = reached == Phase::Done;
-                if !finished {
-                    fault = self.journal.write(reached, &last).err().or(fault.take());
+        let outcome = supervise::run(
+            &request,
+            first,
+            limits.memory,
+            self.interrupts,
+            &mut |event| match event {
+                Event::Starting { phase: next } => {
+                    phase = next;
+                    Some(Duration::from_secs_f64(match next {
+                        Phase::Instance => limits.instance,
+                        Phase::Solve => limits.solve,
+                        Phase::Compile => limits.compile,
+                        Phase::Run | Phase::Done => limits.run,
+                    }))
                 }
-                None
-            }
-            Event::Failed { message } => {
-                last.status = CellStatus::SolveFailed;
-                last.failure = Some(Failure { phase, message, stderr_tail: String::new() });
-                finished = true;
-                None
-            }
-            _ => None,
-        })?;
+                Event::Phase {
+                    phase: reached,
+                    record,
+                } => {
+                    last = *record;
+                    finished = reached == Phase::Done;
+                    if !finished {
+                        fault = self.journal.write(reached, &last).err().or(fault.take());
+                    }
+                    None
+                }
+                Event::Failed { message } => {
+                    last.status = CellStatus::SolveFailed;
+                    last.failure = Some(Failure {
+                        phase,
+                        message,
+                        stderr_tail: String::new(),
+                    });
+                    finished = true;
+                    None
+                }
+                _ => None,
+            },
+        )?;
         if let Some(e) = fault {
             return Err(e.into());
         }
@@ -554,8 +656,11 @@ impl Sweep<'_> {
             // A failure is never a number: what was measured before the death is not a result.
             last.latency = None;
             last.status = status;
-            last.failure =
-                Some(Failure { phase, message: death(&outcome), stderr_tail: outcome.stderr_tail.clone() });
+            last.failure = Some(Failure {
+                phase,
+                message: death(&outcome),
+                stderr_tail: outcome.stderr_tail.clone(),
+            });
             last.finished_unix_ms = Some(machine::now_ms());
         }
         Ok(last)
@@ -587,8 +692,11 @@ impl Sweep<'_> {
                     None
                 })?;
                 let processes = record.latency.take().map(|l| l.processes).unwrap_or_default();
-                record.latency =
-                    Latency::from_processes(LatencyMode::Isolated, processes.into_iter().chain(samples).collect()).ok();
+                record.latency = Latency::from_processes(
+                    LatencyMode::Isolated,
+                    processes.into_iter().chain(samples).collect(),
+                )
+                .ok();
             }
         }
         for (_, record) in &mut measured {
@@ -624,7 +732,11 @@ fn death(outcome: &Outcome) -> String {
         Ending::Interrupted => "stopped by the user".to_owned(),
         Ending::Exited(status) => status_of_death(*status, &outcome.stderr_tail).to_string(),
     };
-    if tail.is_empty() { what } else { format!("{what}: {tail}") }
+    if tail.is_empty() {
+        what
+    } else {
+        format!("{what}: {tail}")
+    }
 }
 
 fn describe(record: &CellRecord) -> String {
@@ -672,11 +784,19 @@ fn report(
     }
     println!("{}", summary.markdown());
     let failed: Vec<&CellRecord> = records.iter().filter(|r| r.status.is_failure()).collect();
-    println!("{} cells: {} well, {} failed", plan.cells.len(), records.len() - failed.len(), failed.len());
+    println!(
+        "{} cells: {} well, {} failed",
+        plan.cells.len(),
+        records.len() - failed.len(),
+        failed.len()
+    );
     for record in failed {
         println!("- {}", describe(record));
     }
-    println!("\nFigures, tables and measures: {}", directory.join("plots").display());
+    println!(
+        "\nFigures, tables and measures: {}",
+        directory.join("plots").display()
+    );
     println!("Records: {}", directory.join("cells.parquet").display());
     for skipped in &plotted.skipped {
         eprintln!("no figure {}: {}", skipped.name, skipped.reason);

@@ -32,9 +32,11 @@ impl Interrupts {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             let count = interrupts.0.clone();
             // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
-            unsafe { signal_hook::low_level::register(signal, move || {
-                count.fetch_add(1, Ordering::SeqCst);
-            }) }?;
+            unsafe {
+                signal_hook::low_level::register(signal, move || {
+                    count.fetch_add(1, Ordering::SeqCst);
+                })
+            }?;
         }
         Ok(interrupts)
     }
@@ -113,14 +115,22 @@ pub fn run(
     };
     // The group may hold children of the worker (a compiler); none survives it.
     signal_group(&child, libc::SIGKILL);
-    let stderr_tail = stderr.lock().map(|t| String::from_utf8_lossy(&t).into_owned()).unwrap_or_default();
+    let stderr_tail = stderr
+        .lock()
+        .map(|t| String::from_utf8_lossy(&t).into_owned())
+        .unwrap_or_default();
     Ok(Outcome { ending, stderr_tail })
 }
 
 fn start(memory: Option<u64>) -> std::io::Result<Child> {
     // The running program itself, also when its file has been replaced by a newer build meanwhile.
     let mut command = Command::new("/proc/self/exe");
-    command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
     let parent = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid, setrlimit).
     unsafe {
@@ -131,7 +141,10 @@ fn start(memory: Option<u64>) -> std::io::Result<Child> {
                 return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
             }
             if let Some(bytes) = memory {
-                let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+                let limit = libc::rlimit {
+                    rlim_cur: bytes,
+                    rlim_max: bytes,
+                };
                 if libc::setrlimit(libc::RLIMIT_AS, &limit) != 0 {
                     return Err(std::io::Error::last_os_error());
                 }

@@ -9,9 +9,9 @@ use crate::machine;
 use crate::plan::Group;
 use crate::profiler;
 use crate::record::{
-    BindingCost, CellRecord, CellStatus, CompileFacts, Conversion, CostSplit, Failure, GraphFacts, InstanceFacts, Latency,
-    LatencyMode, MemoryKind, Phase, PhaseSeconds, PlanFacts, ProcessSamples, SolveFacts, SolverStatus, TensorLayout,
-    TieFacts, TracePoint,
+    BindingCost, CellRecord, CellStatus, CompileFacts, Conversion, CostSplit, Failure, GraphFacts,
+    InstanceFacts, Latency, LatencyMode, MemoryKind, Phase, PhaseSeconds, PlanFacts, ProcessSamples,
+    SolveFacts, SolverStatus, TensorLayout, TieFacts, TracePoint,
 };
 use crate::reference;
 use relayout_compiler::apply::{Applied, apply};
@@ -156,19 +156,38 @@ pub fn main() -> ExitCode {
     let outcome = match request {
         Request::Reference { config, group, out } => make_reference(&config, &group, &out),
         Request::Profile { config, group, have } => profiler::profile(&config, &group, &have),
-        Request::Cell { config, group, strategy, record, table, reference, module } => {
+        Request::Cell {
+            config,
+            group,
+            strategy,
+            record,
+            table,
+            reference,
+            module,
+        } => {
             let table = match table.map(|p| profiler::read_table(&p)).transpose() {
                 Ok(table) => table.unwrap_or_default(),
                 Err(e) => {
-                    emit(&Event::Failed { message: e.to_string() });
+                    emit(&Event::Failed {
+                        message: e.to_string(),
+                    });
                     return ExitCode::SUCCESS;
                 }
             };
-            let cell = Cell { config: &config, group: &group, strategy: &strategy, table: &table.as_costs() };
+            let cell = Cell {
+                config: &config,
+                group: &group,
+                strategy: &strategy,
+                table: &table.as_costs(),
+            };
             run_cell(&cell, *record, &reference, module.as_deref());
             Ok(())
         }
-        Request::Measure { config, group, module } => measure_again(&config, &group, &module),
+        Request::Measure {
+            config,
+            group,
+            module,
+        } => measure_again(&config, &group, &module),
     };
     emit(&match outcome {
         Ok(()) => Event::Finished,
@@ -206,7 +225,10 @@ fn make_reference(config: &Config, group: &Group, out: &std::path::Path) -> Resu
 fn measure_again(config: &Config, group: &Group, module: &std::path::Path) -> Result<(), String> {
     let (loaded, binding) = load(config, group)?;
     let module = relayout_runtime::Module::read(module).map_err(|e| e.to_string())?;
-    let options = Options { threads: group.threads as usize, ..Options::default() };
+    let options = Options {
+        threads: group.threads as usize,
+        ..Options::default()
+    };
     let mut session = Session::new(module, &options).map_err(|e| e.to_string())?;
     let inputs = reference::inputs(&loaded.model, config.seed, &binding).map_err(|e| e.to_string())?;
     let mut prepared = session.prepare(None, &inputs).map_err(|e| e.to_string())?;
@@ -230,18 +252,33 @@ struct Stop {
 }
 
 fn stop(phase: Phase, status: CellStatus) -> impl Fn(String) -> Stop {
-    move |message| Stop { phase, status: status.clone(), message }
+    move |message| Stop {
+        phase,
+        status: status.clone(),
+        message,
+    }
 }
 
-fn run_cell(cell: &Cell<'_>, mut record: CellRecord, reference: &std::path::Path, module: Option<&std::path::Path>) {
+fn run_cell(
+    cell: &Cell<'_>,
+    mut record: CellRecord,
+    reference: &std::path::Path,
+    module: Option<&std::path::Path>,
+) {
     record.started_unix_ms = Some(machine::now_ms());
     if let Err(stop) = cell_phases(cell, &mut record, reference, module) {
         record.status = stop.status;
-        record.failure =
-            (!stop.message.is_empty()).then(|| Failure { phase: stop.phase, message: stop.message, stderr_tail: String::new() });
+        record.failure = (!stop.message.is_empty()).then(|| Failure {
+            phase: stop.phase,
+            message: stop.message,
+            stderr_tail: String::new(),
+        });
     }
     record.finished_unix_ms = Some(machine::now_ms());
-    emit(&Event::Phase { phase: Phase::Done, record: Box::new(record) });
+    emit(&Event::Phase {
+        phase: Phase::Done,
+        record: Box::new(record),
+    });
 }
 
 fn cell_phases(
@@ -250,15 +287,29 @@ fn cell_phases(
     reference: &std::path::Path,
     keep: Option<&std::path::Path>,
 ) -> Result<(), Stop> {
-    let done = |phase: Phase, record: &CellRecord| emit(&Event::Phase { phase, record: Box::new(record.clone()) });
+    let done = |phase: Phase, record: &CellRecord| {
+        emit(&Event::Phase {
+            phase,
+            record: Box::new(record.clone()),
+        })
+    };
 
-    emit(&Event::Starting { phase: Phase::Instance });
+    emit(&Event::Starting {
+        phase: Phase::Instance,
+    });
     let failed = stop(Phase::Instance, CellStatus::InstanceFailed);
     let (loaded, binding, parts) = prepare(cell.config, cell.group).map_err(&failed)?;
     let toolchain = Toolchain::detect().map_err(|e| failed(e.to_string()))?;
     let machine_hash = machine::fingerprint_hash();
     let keys = |spec: &CallSpec, binding: &ShapeBinding| {
-        unit_key(spec, binding, &parts.target, &toolchain, cell.group.threads, &machine_hash)
+        unit_key(
+            spec,
+            binding,
+            &parts.target,
+            &toolchain,
+            cell.group.threads,
+            &machine_hash,
+        )
     };
     let pricing = Pricing {
         target: &parts.target,
@@ -271,9 +322,15 @@ fn cell_phases(
     };
     let start = Instant::now();
     let bindings = std::slice::from_ref(&binding);
-    let extraction =
-        extract(&loaded.model.module, &loaded.label, Some(&loaded.family), &pricing, bindings, cell.config.domain)
-            .map_err(|e| failed(e.to_string()))?;
+    let extraction = extract(
+        &loaded.model.module,
+        &loaded.label,
+        Some(&loaded.family),
+        &pricing,
+        bindings,
+        cell.config.domain,
+    )
+    .map_err(|e| failed(e.to_string()))?;
     let extract_seconds = start.elapsed().as_secs_f64();
     record.instance = Some(instance_facts(&extraction));
     done(Phase::Instance, record);
@@ -285,22 +342,36 @@ fn cell_phases(
     }
     done(Phase::Solve, record);
 
-    emit(&Event::Starting { phase: Phase::Compile });
+    emit(&Event::Starting {
+        phase: Phase::Compile,
+    });
     let failed = stop(Phase::Compile, CellStatus::CompileError);
     let start = Instant::now();
     let mut selected = loaded.model.module.clone();
     let applied = apply(&mut selected, &extraction, &assignment).map_err(|e| failed(e.to_string()))?;
     record.plan = Some(plan_facts(&selected, &applied, &binding));
-    let options = CompileOptions { name: loaded.label.clone(), toolchain: Some(toolchain.clone()), ..CompileOptions::default() };
-    let compiled = pipeline::compile_selected(&selected, &parts.target, &options).map_err(|e| failed(e.to_string()))?;
+    let options = CompileOptions {
+        name: loaded.label.clone(),
+        toolchain: Some(toolchain.clone()),
+        ..CompileOptions::default()
+    };
+    let compiled =
+        pipeline::compile_selected(&selected, &parts.target, &options).map_err(|e| failed(e.to_string()))?;
     let solve_seconds = record.solve.as_ref().map_or(0.0, |s| s.seconds);
     let mut phases = vec![
-        PhaseSeconds { phase: "extract".into(), seconds: extract_seconds },
-        PhaseSeconds { phase: "select".into(), seconds: solve_seconds },
+        PhaseSeconds {
+            phase: "extract".into(),
+            seconds: extract_seconds,
+        },
+        PhaseSeconds {
+            phase: "select".into(),
+            seconds: solve_seconds,
+        },
     ];
-    phases.extend(
-        compiled.report.times.iter().map(|(p, t)| PhaseSeconds { phase: p.name().into(), seconds: t.as_secs_f64() }),
-    );
+    phases.extend(compiled.report.times.iter().map(|(p, t)| PhaseSeconds {
+        phase: p.name().into(),
+        seconds: t.as_secs_f64(),
+    }));
     let seconds = start.elapsed().as_secs_f64() + extract_seconds + solve_seconds;
     record.compile = Some(CompileFacts { seconds, phases });
     if let Some(path) = keep {
@@ -311,28 +382,42 @@ fn cell_phases(
     emit(&Event::Starting { phase: Phase::Run });
     let failed = stop(Phase::Run, CellStatus::RunError);
     let expected = reference::read(reference).map_err(|e| failed(e.to_string()))?;
-    let inputs = reference::inputs(&loaded.model, cell.config.seed, &binding).map_err(|e| failed(e.to_string()))?;
-    let session_options = Options { threads: cell.group.threads as usize, ..Options::default() };
+    let inputs =
+        reference::inputs(&loaded.model, cell.config.seed, &binding).map_err(|e| failed(e.to_string()))?;
+    let session_options = Options {
+        threads: cell.group.threads as usize,
+        ..Options::default()
+    };
     let mut session = Session::new(compiled.module, &session_options).map_err(|e| failed(e.to_string()))?;
     if let Some(plan) = &mut record.plan {
         plan.repacked_constant_bytes = Some(session.load_report().repacked_bytes);
     }
-    let mut prepared = session.prepare(None, &inputs).map_err(|e| failed(e.to_string()))?;
+    let mut prepared = session
+        .prepare(None, &inputs)
+        .map_err(|e| failed(e.to_string()))?;
     prepared.run().map_err(|e| failed(e.to_string()))?;
     let found = prepared.outputs().map_err(|e| failed(e.to_string()))?;
     let correctness = reference::compare(&found, &expected, cell.config.tolerance);
     record.correctness = Some(correctness);
     if !correctness.passed() {
         let message = match correctness.max_relative_error {
-            Some(e) => format!("largest relative error {e:.3e}, allowed {:.1e}", cell.config.tolerance),
+            Some(e) => format!(
+                "largest relative error {e:.3e}, allowed {:.1e}",
+                cell.config.tolerance
+            ),
             None => "outputs differ in shape, type or finiteness from the reference".into(),
         };
-        return Err(Stop { phase: Phase::Run, status: CellStatus::Mismatch, message });
+        return Err(Stop {
+            phase: Phase::Run,
+            status: CellStatus::Mismatch,
+            message,
+        });
     }
     let before = machine::clock_mhz();
     let samples = sample(cell.config, &mut || prepared.run().map_err(|e| e.to_string())).map_err(&failed)?;
     record.clock = Some(machine::clock_evidence(before));
-    let latency = Latency::from_processes(LatencyMode::Isolated, vec![samples]).map_err(|e| failed(e.to_string()))?;
+    let latency =
+        Latency::from_processes(LatencyMode::Isolated, vec![samples]).map_err(|e| failed(e.to_string()))?;
     record.latency = Some(latency);
     record.status = CellStatus::Ok;
     done(Phase::Run, record);
@@ -355,7 +440,10 @@ fn sample(config: &Config, run: &mut dyn FnMut() -> Result<(), String>) -> Resul
         let enough = samples_ms.len() >= policy.samples as usize && elapsed >= policy.min_time;
         // A median needs three samples, however slow they are.
         if enough || (elapsed >= policy.max_time && samples_ms.len() >= 3) {
-            return Ok(ProcessSamples { warm_up: policy.warmup, samples_ms });
+            return Ok(ProcessSamples {
+                warm_up: policy.warmup,
+                samples_ms,
+            });
         }
     }
 }
@@ -363,7 +451,8 @@ fn sample(config: &Config, run: &mut dyn FnMut() -> Result<(), String>) -> Resul
 fn instance_facts(extraction: &Extraction) -> InstanceFacts {
     let problem = &extraction.problem;
     let facts = |graph: &Graph, tensors: usize| {
-        let width = decomposition::treewidth(graph, &Budget::default().with_time_limit(Duration::from_secs(5)));
+        let width =
+            decomposition::treewidth(graph, &Budget::default().with_time_limit(Duration::from_secs(5)));
         GraphFacts {
             operators: graph.len() as u64,
             tensors: tensors as u64,
@@ -376,8 +465,13 @@ fn instance_facts(extraction: &Extraction) -> InstanceFacts {
         hash: problem.hash(),
         graph: facts(&Graph::of(problem), problem.tensors().len()),
         without_constants: Some(facts(&plain, kept.len())),
-        granularity: Some("operators of the canonicalised graph, before fusion; parameters, constants and results included".into()),
-        domain_policy: serde_json::to_value(extraction.policy).ok().and_then(|v| v.as_str().map(str::to_owned)),
+        granularity: Some(
+            "operators of the canonicalised graph, before fusion; parameters, constants and results included"
+                .into(),
+        ),
+        domain_policy: serde_json::to_value(extraction.policy)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned)),
     }
 }
 
@@ -390,15 +484,24 @@ fn solve(
     let failed = stop(Phase::Solve, CellStatus::SolveFailed);
     let problem = &extraction.problem;
     let strategy = strategy_by_name(&cell.strategy.strategy).map_err(|e| failed(e.to_string()))?;
-    let budget = Budget { seed: cell.config.seed, ..Budget::default() }
-        .with_time_limit(Duration::from_secs_f64(cell.config.budget.time))
-        .with_memory_limit(cell.config.budget.memory);
+    let budget = Budget {
+        seed: cell.config.seed,
+        ..Budget::default()
+    }
+    .with_time_limit(Duration::from_secs_f64(cell.config.budget.time))
+    .with_memory_limit(cell.config.budget.memory);
     let mut trace = Vec::new();
     let start = Instant::now();
     let answer = strategy.solve(
         problem,
         &budget,
-        &mut Trace::new(|p| trace.push(TracePoint { seconds: p.seconds, incumbent: p.incumbent, bound: p.bound })),
+        &mut Trace::new(|p| {
+            trace.push(TracePoint {
+                seconds: p.seconds,
+                incumbent: p.incumbent,
+                bound: p.bound,
+            })
+        }),
     );
     let seconds = start.elapsed().as_secs_f64();
     let solutions = answer.map_err(|e| failed(e.to_string()))?;
@@ -421,12 +524,19 @@ fn solve(
         seconds,
         peak_bytes: Some(solutions.peak_bytes),
         trace,
-        ties: solutions.counters.get("tied_operators").map(|&tied_operators| TieFacts {
-            tied_operators,
-            reversed_cost: solutions.counters.get("cost_under_reversed_ties").copied(),
-        }),
+        ties: solutions
+            .counters
+            .get("tied_operators")
+            .map(|&tied_operators| TieFacts {
+                tied_operators,
+                reversed_cost: solutions.counters.get("cost_under_reversed_ties").copied(),
+            }),
         terms: Default::default(),
-        counters: solutions.counters.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+        counters: solutions
+            .counters
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), *v))
+            .collect(),
     };
     let Some(best) = best else {
         record.solve = Some(facts);
@@ -438,22 +548,42 @@ fn solve(
             SolverStatus::MissingHints => CellStatus::MissingHints,
             _ => CellStatus::SolveFailed,
         };
-        let message = format!("`{}` ended with `{}` and no assignment", cell.strategy.strategy, solutions.status);
-        return Err(Stop { phase: Phase::Solve, status, message });
+        let message = format!(
+            "`{}` ended with `{}` and no assignment",
+            cell.strategy.strategy, solutions.status
+        );
+        return Err(Stop {
+            phase: Phase::Solve,
+            status,
+            message,
+        });
     };
     // The checker, not the solver, says what the assignment costs.
     let wrong = stop(Phase::Solve, CellStatus::CheckFailed);
     let checked = relayout_layouts::check(problem, &best.assignment).map_err(|e| wrong(e.to_string()))?;
     if checked.cost != best.cost {
-        return Err(wrong(format!("bug: the strategy claims cost {}, the checker computes {}", best.cost, checked.cost)));
+        return Err(wrong(format!(
+            "bug: the strategy claims cost {}, the checker computes {}",
+            best.cost, checked.cost
+        )));
     }
-    facts.cost = Some(CostSplit { operator_cost: checked.operator_cost, transpose_cost: checked.transpose_cost });
+    facts.cost = Some(CostSplit {
+        operator_cost: checked.operator_cost,
+        transpose_cost: checked.transpose_cost,
+    });
     facts.per_binding = extraction
         .cost_per_binding(&best.assignment, 1)
         .into_iter()
         .map(|(operator_cost, transpose_cost)| BindingCost {
-            dims: binding.values.iter().map(|(k, v)| (k.clone(), v.unsigned_abs())).collect(),
-            cost: CostSplit { operator_cost, transpose_cost },
+            dims: binding
+                .values
+                .iter()
+                .map(|(k, v)| (k.clone(), v.unsigned_abs()))
+                .collect(),
+            cost: CostSplit {
+                operator_cost,
+                transpose_cost,
+            },
         })
         .collect();
     let mut terms = Terms::none();
@@ -468,12 +598,23 @@ fn solve(
 fn plan_facts(module: &relayout_ir::graph::Module, applied: &Applied, binding: &ShapeBinding) -> PlanFacts {
     let function = module.entry().map(|e| &module.functions[e]);
     let bytes_of = |tensor: &str| {
-        let info = function?.values.iter().find(|(_, v)| v.name == tensor)?.1.annotation.as_tensor()?.clone();
+        let info = function?
+            .values
+            .iter()
+            .find(|(_, v)| v.name == tensor)?
+            .1
+            .annotation
+            .as_tensor()?
+            .clone();
         let value = |v: &relayout_ir::sym::SymVar| binding.values.get(v.name()).copied();
         let elements = relayout_ir::sym::product(info.dims()?).eval(&value)?;
         Some(elements.unsigned_abs() * info.dtype?.bytes() as u64)
     };
-    let run_time: Vec<_> = applied.conversions.iter().filter(|c| !c.constant && !c.alias).collect();
+    let run_time: Vec<_> = applied
+        .conversions
+        .iter()
+        .filter(|c| !c.constant && !c.alias)
+        .collect();
     let list: Vec<Conversion> = run_time
         .iter()
         .map(|c| Conversion {
@@ -483,8 +624,14 @@ fn plan_facts(module: &relayout_ir::graph::Module, applied: &Applied, binding: &
             bytes: bytes_of(&c.tensor),
         })
         .collect();
-    let layouts: Vec<TensorLayout> =
-        applied.layouts.iter().map(|(t, l)| TensorLayout { tensor: t.clone(), layout: l.to_string() }).collect();
+    let layouts: Vec<TensorLayout> = applied
+        .layouts
+        .iter()
+        .map(|(t, l)| TensorLayout {
+            tensor: t.clone(),
+            layout: l.to_string(),
+        })
+        .collect();
     let mut hasher = blake3::Hasher::new();
     for l in &layouts {
         hasher.update(format!("{} {}\n", l.tensor, l.layout).as_bytes());
@@ -507,7 +654,9 @@ pub fn status_of_death(status: std::process::ExitStatus, stderr: &str) -> CellSt
     use std::os::unix::process::ExitStatusExt;
     let no_memory = stderr.contains("memory allocation of") || stderr.contains("std::bad_alloc");
     match (status.signal(), status.code()) {
-        (Some(_), _) if no_memory => CellStatus::OutOfMemory { memory: MemoryKind::Host },
+        (Some(_), _) if no_memory => CellStatus::OutOfMemory {
+            memory: MemoryKind::Host,
+        },
         (Some(signal), _) => CellStatus::Crashed { signal },
         (None, Some(code)) => CellStatus::Exited { code },
         (None, None) => CellStatus::Exited { code: -1 },

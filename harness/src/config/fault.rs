@@ -41,7 +41,9 @@ impl fmt::Display for ConfigError {
                     if let Some(source) = self.text.lines().nth(index) {
                         let margin = line.to_string().len();
                         writeln!(f, " {line} | {source}")?;
-                        let indent = usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(source.chars().count());
+                        let indent = usize::try_from(column.saturating_sub(1))
+                            .unwrap_or(0)
+                            .min(source.chars().count());
                         writeln!(f, " {:margin$} | {:indent$}^", "", "")?;
                     }
                 }
@@ -61,12 +63,24 @@ pub fn suggest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let candidates: Vec<&str> = candidates.into_iter().collect();
     let nearest = candidates
         .iter()
-        .map(|c| (strsim::damerau_levenshtein(&found.to_lowercase(), &c.to_lowercase()), *c))
+        .map(|c| {
+            (
+                strsim::damerau_levenshtein(&found.to_lowercase(), &c.to_lowercase()),
+                *c,
+            )
+        })
         .min()
         .filter(|(distance, c)| *distance <= 2.max(c.chars().count() / 3));
     match nearest {
         Some((_, name)) => Some(format!("did you mean `{name}`?")),
         None if candidates.is_empty() => None,
-        None => Some(format!("one of {}", candidates.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", "))),
+        None => Some(format!(
+            "one of {}",
+            candidates
+                .iter()
+                .map(|c| format!("`{c}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        )),
     }
 }

@@ -133,17 +133,29 @@ impl Config {
     /// # Errors
     /// All faults at once.
     pub fn read(file: &str, text: &str, arguments: &[String], known: &Known) -> Result<Self, ConfigError> {
-        let error = |faults| ConfigError { file: file.to_owned(), text: text.to_owned(), faults };
+        let error = |faults| ConfigError {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            faults,
+        };
         let mut root = match node::parse(text) {
             Ok(root) => root,
             Err(e) => {
-                let place = e.location().map_or(Place::File { line: 1, column: 1 }, Place::from);
-                return Err(error(vec![Fault { place, message: format!("not valid YAML: {e}"), help: None }]));
+                let place = e
+                    .location()
+                    .map_or(Place::File { line: 1, column: 1 }, Place::from);
+                return Err(error(vec![Fault {
+                    place,
+                    message: format!("not valid YAML: {e}"),
+                    help: None,
+                }]));
             }
         };
         let mut reader = Reader::default();
         overrides::apply(&mut root, arguments, &mut reader);
-        let stem = std::path::Path::new(file).file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
+        let stem = std::path::Path::new(file)
+            .file_stem()
+            .map_or("run".into(), |s| s.to_string_lossy().into_owned());
         let config = resolve(&mut reader, &root, &stem, known);
         match config {
             Some(config) if reader.faults.is_empty() => Ok(config),
@@ -161,8 +173,14 @@ impl Config {
 
 fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Option<Config> {
     let mut fields = reader.fields(root, "a configuration")?;
-    let name = fields.take("name").and_then(|n| reader.text(n, "name")).unwrap_or_else(|| stem.to_owned());
-    let seed = fields.take("seed").and_then(|n| reader.int(n, "seed", 0, i64::MAX)).unwrap_or(0) as u64;
+    let name = fields
+        .take("name")
+        .and_then(|n| reader.text(n, "name"))
+        .unwrap_or_else(|| stem.to_owned());
+    let seed = fields
+        .take("seed")
+        .and_then(|n| reader.int(n, "seed", 0, i64::MAX))
+        .unwrap_or(0) as u64;
     let mut models = Vec::new();
     if let Some(list) = fields.require(reader, "models", root) {
         for node in reader.list(list) {
@@ -187,7 +205,12 @@ fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Optio
             let names = CostModelKind::ALL.map(|(_, n)| n);
             for node in reader.list(list) {
                 let name = reader.name(node, "cost model", &names);
-                cost_models.extend(CostModelKind::ALL.iter().find(|(_, n)| Some(*n) == name).map(|(k, _)| *k));
+                cost_models.extend(
+                    CostModelKind::ALL
+                        .iter()
+                        .find(|(_, n)| Some(*n) == name)
+                        .map(|(k, _)| *k),
+                );
             }
             non_empty(reader, list, cost_models.len(), "cost_models");
         }
@@ -195,10 +218,16 @@ fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Optio
     let mut strategies: Vec<StrategyEntry> = Vec::new();
     if let Some(list) = fields.require(reader, "strategies", root) {
         for node in reader.list(list) {
-            let Some(entry) = strategy(reader, node, known) else { continue };
+            let Some(entry) = strategy(reader, node, known) else {
+                continue;
+            };
             if strategies.iter().any(|s| s.label == entry.label) {
                 let help = Some("give one of them another `label`".into());
-                reader.fault(&node.place, format!("two strategies have the label `{}`", entry.label), help);
+                reader.fault(
+                    &node.place,
+                    format!("two strategies have the label `{}`", entry.label),
+                    help,
+                );
             }
             strategies.push(entry);
         }
@@ -208,11 +237,16 @@ fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Optio
         let labels: Vec<&str> = strategies.iter().map(|s| s.label.as_str()).collect();
         reader.name(node, "strategy label", &labels).map(str::to_owned)
     });
-    let domain = fields.take("domain").and_then(|n| reader.name(n, "domain", &["spread", "full"]));
+    let domain = fields
+        .take("domain")
+        .and_then(|n| reader.name(n, "domain", &["spread", "full"]));
     let budget = budget(reader, &mut fields);
     let measure = measure(reader, &mut fields);
     let limits = limits(reader, &mut fields, budget.time);
-    let tolerance = fields.take("tolerance").and_then(|n| reader.number(n, "tolerance", 0.0)).unwrap_or(1e-3);
+    let tolerance = fields
+        .take("tolerance")
+        .and_then(|n| reader.number(n, "tolerance", 0.0))
+        .unwrap_or(1e-3);
     fields.finish(reader);
     Some(Config {
         name,
@@ -222,7 +256,11 @@ fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Optio
         cost_models,
         strategies,
         solver_based,
-        domain: if domain == Some("full") { DomainPolicy::Full } else { DomainPolicy::Spread },
+        domain: if domain == Some("full") {
+            DomainPolicy::Full
+        } else {
+            DomainPolicy::Spread
+        },
         budget,
         measure,
         limits,
@@ -242,7 +280,12 @@ fn non_empty(reader: &mut Reader, list: &Node, found: usize, key: &str) {
 }
 
 fn model(reader: &mut Reader, node: &Node, known: &Known) -> Option<ModelEntry> {
-    let mut entry = ModelEntry { model: String::new(), family: None, batch: vec![1], dims: BTreeMap::new() };
+    let mut entry = ModelEntry {
+        model: String::new(),
+        family: None,
+        batch: vec![1],
+        dims: BTreeMap::new(),
+    };
     if let Value::Map(_) = node.value {
         let mut fields = reader.fields(node, "a model")?;
         if let Some(n) = fields.require(reader, "model", node) {
@@ -263,8 +306,11 @@ fn model(reader: &mut Reader, node: &Node, known: &Known) -> Option<ModelEntry> 
             && let Value::Map(entries) = &dims.value
         {
             for (name, _, values) in entries {
-                let values: Vec<i64> =
-                    reader.list(values).into_iter().filter_map(|n| reader.int(n, "dimension", 1, 1 << 30)).collect();
+                let values: Vec<i64> = reader
+                    .list(values)
+                    .into_iter()
+                    .filter_map(|n| reader.int(n, "dimension", 1, 1 << 30))
+                    .collect();
                 entry.dims.insert(name.clone(), values);
             }
         }
@@ -285,7 +331,11 @@ fn model_name(reader: &mut Reader, node: &Node, known: &Known) -> Option<String>
     if known.models.iter().any(|m| m == first) {
         return Some(text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
-    reader.fault(&node.place, format!("unknown model `{first}`"), suggest(first, known.models.iter().map(String::as_str)));
+    reader.fault(
+        &node.place,
+        format!("unknown model `{first}`"),
+        suggest(first, known.models.iter().map(String::as_str)),
+    );
     None
 }
 
@@ -294,7 +344,11 @@ fn target(reader: &mut Reader, node: &Node, known: &Known) -> Option<String> {
     if text.ends_with(".yaml") || known.targets.contains(&text) {
         return Some(text);
     }
-    reader.fault(&node.place, format!("unknown target `{text}`"), suggest(&text, known.targets.iter().map(String::as_str)));
+    reader.fault(
+        &node.place,
+        format!("unknown target `{text}`"),
+        suggest(&text, known.targets.iter().map(String::as_str)),
+    );
     None
 }
 
@@ -302,25 +356,46 @@ fn strategy(reader: &mut Reader, node: &Node, known: &Known) -> Option<StrategyE
     let names: Vec<&str> = known.strategies.iter().map(String::as_str).collect();
     let Value::Map(_) = node.value else {
         let name = reader.name(node, "strategy", &names)?;
-        return Some(StrategyEntry { label: name.to_owned(), strategy: name.to_owned(), solver: None });
+        return Some(StrategyEntry {
+            label: name.to_owned(),
+            strategy: name.to_owned(),
+            solver: None,
+        });
     };
     let mut fields = reader.fields(node, "a strategy")?;
-    let name = fields.require(reader, "strategy", node).and_then(|n| reader.name(n, "strategy", &names));
+    let name = fields
+        .require(reader, "strategy", node)
+        .and_then(|n| reader.name(n, "strategy", &names));
     let label = fields.take("label").and_then(|n| reader.text(n, "label"));
     let solver = fields.take("solver").and_then(|n| {
-        let choices: Vec<&str> =
-            name.and_then(|s| known.solvers.get(s)).into_iter().flatten().map(String::as_str).collect();
+        let choices: Vec<&str> = name
+            .and_then(|s| known.solvers.get(s))
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         reader.name(n, "solver", &choices).map(str::to_owned)
     });
     fields.finish(reader);
     let name = name?;
-    Some(StrategyEntry { label: label.unwrap_or_else(|| name.to_owned()), strategy: name.to_owned(), solver })
+    Some(StrategyEntry {
+        label: label.unwrap_or_else(|| name.to_owned()),
+        strategy: name.to_owned(),
+        solver,
+    })
 }
 
 fn budget(reader: &mut Reader, fields: &mut Fields<'_>) -> SolveBudget {
-    let mut budget = SolveBudget { time: 60.0, memory: 4 << 30 };
-    let Some(node) = fields.take("budget") else { return budget };
-    let Some(mut inner) = reader.fields(node, "a budget") else { return budget };
+    let mut budget = SolveBudget {
+        time: 60.0,
+        memory: 4 << 30,
+    };
+    let Some(node) = fields.take("budget") else {
+        return budget;
+    };
+    let Some(mut inner) = reader.fields(node, "a budget") else {
+        return budget;
+    };
     if let Some(time) = inner.take("time").and_then(|n| reader.duration(n, "time")) {
         budget.time = time.as_secs_f64();
     }
@@ -341,8 +416,12 @@ fn measure(reader: &mut Reader, fields: &mut Fields<'_>) -> Measure {
         threads: vec![1],
         profile_samples: 5,
     };
-    let Some(node) = fields.take("measure") else { return measure };
-    let Some(mut inner) = reader.fields(node, "measure") else { return measure };
+    let Some(node) = fields.take("measure") else {
+        return measure;
+    };
+    let Some(mut inner) = reader.fields(node, "measure") else {
+        return measure;
+    };
     let count = |reader: &mut Reader, node: Option<&Node>, what: &str, low: i64, slot: &mut u32| {
         if let Some(value) = node.and_then(|n| reader.int(n, what, low, 1 << 20)) {
             *slot = u32::try_from(value).unwrap_or(u32::MAX);
@@ -351,11 +430,23 @@ fn measure(reader: &mut Reader, fields: &mut Fields<'_>) -> Measure {
     count(reader, inner.take("warmup"), "warmup", 0, &mut measure.warmup);
     count(reader, inner.take("samples"), "samples", 1, &mut measure.samples);
     count(reader, inner.take("rounds"), "rounds", 1, &mut measure.rounds);
-    count(reader, inner.take("profile_samples"), "profile_samples", 1, &mut measure.profile_samples);
-    if let Some(time) = inner.take("min_time").and_then(|n| reader.duration(n, "min_time")) {
+    count(
+        reader,
+        inner.take("profile_samples"),
+        "profile_samples",
+        1,
+        &mut measure.profile_samples,
+    );
+    if let Some(time) = inner
+        .take("min_time")
+        .and_then(|n| reader.duration(n, "min_time"))
+    {
         measure.min_time = time.as_secs_f64();
     }
-    if let Some(time) = inner.take("max_time").and_then(|n| reader.duration(n, "max_time")) {
+    if let Some(time) = inner
+        .take("max_time")
+        .and_then(|n| reader.duration(n, "max_time"))
+    {
         measure.max_time = time.as_secs_f64();
     }
     if let Some(list) = inner.take("threads") {
@@ -372,10 +463,20 @@ fn measure(reader: &mut Reader, fields: &mut Fields<'_>) -> Measure {
 }
 
 fn limits(reader: &mut Reader, fields: &mut Fields<'_>, solve: f64) -> Limits {
-    let mut limits =
-        Limits { instance: 120.0, solve: solve * 2.0 + 30.0, compile: 600.0, run: 300.0, reference: 600.0, memory: None };
-    let Some(node) = fields.take("limits") else { return limits };
-    let Some(mut inner) = reader.fields(node, "limits") else { return limits };
+    let mut limits = Limits {
+        instance: 120.0,
+        solve: solve * 2.0 + 30.0,
+        compile: 600.0,
+        run: 300.0,
+        reference: 600.0,
+        memory: None,
+    };
+    let Some(node) = fields.take("limits") else {
+        return limits;
+    };
+    let Some(mut inner) = reader.fields(node, "limits") else {
+        return limits;
+    };
     for (key, slot) in [
         ("instance", &mut limits.instance),
         ("solve", &mut limits.solve),

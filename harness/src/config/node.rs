@@ -20,7 +20,10 @@ pub enum Place {
 
 impl From<Location> for Place {
     fn from(l: Location) -> Self {
-        Place::File { line: l.line() as u64, column: l.column() as u64 }
+        Place::File {
+            line: l.line() as u64,
+            column: l.column() as u64,
+        }
     }
 }
 
@@ -93,7 +96,14 @@ pub fn parse_argument(text: &str, argument: &str) -> Result<Node, serde_yaml::Er
         }
     }
     let place = Place::Argument(argument.to_owned());
-    let mut node = if text.is_empty() { Node { place: place.clone(), value: Value::Null } } else { parse(text)? };
+    let mut node = if text.is_empty() {
+        Node {
+            place: place.clone(),
+            value: Value::Null,
+        }
+    } else {
+        parse(text)?
+    };
     relocate(&mut node, &place);
     Ok(node)
 }
@@ -102,11 +112,17 @@ fn place(raw: Spanned<Raw>) -> Node {
     let value = match raw.value {
         Raw::Leaf(value) => value,
         Raw::List(items) => Value::List(items.into_iter().map(place).collect()),
-        Raw::Map(entries) => {
-            Value::Map(entries.into_iter().map(|(k, v)| (k.value, k.referenced.into(), place(v))).collect())
-        }
+        Raw::Map(entries) => Value::Map(
+            entries
+                .into_iter()
+                .map(|(k, v)| (k.value, k.referenced.into(), place(v)))
+                .collect(),
+        ),
     };
-    Node { place: raw.referenced.into(), value }
+    Node {
+        place: raw.referenced.into(),
+        value,
+    }
 }
 
 /// The tree as the deserialiser builds it.
@@ -145,7 +161,9 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Leaf(Value::Int(v)))
     }
     fn visit_u64<E>(self, v: u64) -> Result<Raw, E> {
-        Ok(Raw::Leaf(i64::try_from(v).map_or(Value::Float(v as f64), Value::Int)))
+        Ok(Raw::Leaf(
+            i64::try_from(v).map_or(Value::Float(v as f64), Value::Int),
+        ))
     }
     fn visit_f64<E>(self, v: f64) -> Result<Raw, E> {
         Ok(Raw::Leaf(Value::Float(v)))

@@ -34,13 +34,20 @@ fn set(root: &mut Node, path: &str, value: Node, place: &Place, reader: &mut Rea
         }
         let kind = node.value.kind();
         let Value::Map(entries) = &mut node.value else {
-            reader.fault(place, format!("`{path}` goes through {kind}, which has no keys"), None);
+            reader.fault(
+                place,
+                format!("`{path}` goes through {kind}, which has no keys"),
+                None,
+            );
             return;
         };
         let index = match entries.iter().position(|(k, ..)| k == part) {
             Some(index) => index,
             None => {
-                let empty = Node { place: place.clone(), value: Value::Null };
+                let empty = Node {
+                    place: place.clone(),
+                    value: Value::Null,
+                };
                 entries.push((part.to_owned(), place.clone(), empty));
                 entries.len() - 1
             }
@@ -58,13 +65,17 @@ fn remove(root: &mut Node, path: &str) -> bool {
     let (parents, key) = path.rsplit_once('.').map_or((None, path), |(p, k)| (Some(p), k));
     let mut node = root;
     for part in parents.into_iter().flat_map(|p| p.split('.')) {
-        let Value::Map(entries) = &mut node.value else { return false };
+        let Value::Map(entries) = &mut node.value else {
+            return false;
+        };
         match entries.iter_mut().find(|(k, ..)| k == part) {
             Some((.., inner)) => node = inner,
             None => return false,
         }
     }
-    let Value::Map(entries) = &mut node.value else { return false };
+    let Value::Map(entries) = &mut node.value else {
+        return false;
+    };
     let before = entries.len();
     entries.retain(|(k, ..)| k != key);
     entries.len() < before

@@ -20,10 +20,18 @@ pub struct Fields<'a> {
 impl Reader {
     /// Records a fault.
     pub fn fault(&mut self, place: &Place, message: impl Into<String>, help: Option<String>) {
-        self.faults.push(Fault { place: place.clone(), message: message.into(), help });
+        self.faults.push(Fault {
+            place: place.clone(),
+            message: message.into(),
+            help,
+        });
     }
     fn expected(&mut self, node: &Node, what: &str) {
-        self.fault(&node.place, format!("expected {what}, found {}", node.value.kind()), None);
+        self.fault(
+            &node.place,
+            format!("expected {what}, found {}", node.value.kind()),
+            None,
+        );
     }
     /// A mapping.
     pub fn fields<'a>(&mut self, node: &'a Node, what: &str) -> Option<Fields<'a>> {
@@ -34,7 +42,10 @@ impl Reader {
                         self.fault(place, format!("key `{key}` is given twice"), None);
                     }
                 }
-                Some(Fields { entries, known: Vec::new() })
+                Some(Fields {
+                    entries,
+                    known: Vec::new(),
+                })
             }
             _ => {
                 self.expected(node, &format!("{what} (a mapping)"));
@@ -68,7 +79,11 @@ impl Reader {
         match node.value {
             Value::Int(i) if (low..=high).contains(&i) => Some(i),
             Value::Int(i) => {
-                self.fault(&node.place, format!("{what} is {i}; it must be between {low} and {high}"), None);
+                self.fault(
+                    &node.place,
+                    format!("{what} is {i}; it must be between {low} and {high}"),
+                    None,
+                );
                 None
             }
             _ => {
@@ -90,7 +105,11 @@ impl Reader {
         if value.is_finite() && value >= low {
             return Some(value);
         }
-        self.fault(&node.place, format!("{what} is {value}; it must be a finite number, at least {low}"), None);
+        self.fault(
+            &node.place,
+            format!("{what} is {value}; it must be a finite number, at least {low}"),
+            None,
+        );
         None
     }
     /// A duration such as `90s`, `250ms`, `2min`; a bare number is seconds.
@@ -124,7 +143,11 @@ impl Reader {
         let text = self.text(node, what)?;
         let found = choices.iter().find(|c| **c == text).copied();
         if found.is_none() {
-            self.fault(&node.place, format!("unknown {what} `{text}`"), suggest(&text, choices.iter().copied()));
+            self.fault(
+                &node.place,
+                format!("unknown {what} `{text}`"),
+                suggest(&text, choices.iter().copied()),
+            );
         }
         found
     }
@@ -134,7 +157,10 @@ impl<'a> Fields<'a> {
     /// The value of a key, if it is given.
     pub fn take(&mut self, key: &'static str) -> Option<&'a Node> {
         self.known.push(key);
-        self.entries.iter().find(|(k, ..)| k == key).map(|(.., node)| node)
+        self.entries
+            .iter()
+            .find(|(k, ..)| k == key)
+            .map(|(.., node)| node)
     }
     /// The value of a key that must be given.
     pub fn require(&mut self, reader: &mut Reader, key: &'static str, owner: &Node) -> Option<&'a Node> {
@@ -148,7 +174,11 @@ impl<'a> Fields<'a> {
     pub fn finish(self, reader: &mut Reader) {
         for (key, place, _) in self.entries {
             if !self.known.contains(&key.as_str()) {
-                reader.fault(place, format!("unknown key `{key}`"), suggest(key, self.known.iter().copied()));
+                reader.fault(
+                    place,
+                    format!("unknown key `{key}`"),
+                    suggest(key, self.known.iter().copied()),
+                );
             }
         }
     }
@@ -186,6 +216,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 
 fn split_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
