@@ -29,11 +29,8 @@ pub fn library_lowering(module: &mut Module, target: &Target) -> Result<(), Comp
             else {
                 continue;
             };
-            if !function.values[binding.value]
-                .annotation
-                .as_tensor()
-                .is_some_and(|t| t.dims().is_some())
-            {
+            let bound = function.values[binding.value].annotation.as_tensor();
+            if bound.and_then(|t| t.dims()).is_none() {
                 continue;
             }
             let name = function.values[binding.value].name.clone();

@@ -546,7 +546,7 @@ fn spatial_plan(
     if reducing && !contraction && !strides.iter().all(good) {
         return None;
     }
-    if !reducing && strides.iter().any(|s| !good(s)) && !strides.iter().any(|s| *s == 1) {
+    if !reducing && strides.iter().any(|s| !good(s)) && !strides.contains(&1) {
         // A map that only gathers: the scalar form with blocked loops is better.
         return None;
     }

@@ -428,6 +428,7 @@ fn print_reduction(
 }
 
 /// One step of the reductions: every accumulator combined with its value.
+#[allow(clippy::too_many_arguments)] // one printer call; a struct of these would be built for this call only
 fn print_step(
     printer: &Printer<'_>,
     shape: &Shape,

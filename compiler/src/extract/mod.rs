@@ -206,6 +206,11 @@ pub fn unit_requests(
     Ok(requests.into_values().collect())
 }
 
+/// Transpose costs of a tensor over all bindings: row = producer's layout, column = requested layout.
+type WeightedMatrix = Vec<Vec<Option<u64>>>;
+/// The same per binding, unweighted.
+type SplitMatrix = Vec<Vec<Vec<u64>>>;
+
 struct Builder<'a, 'm> {
     view: &'a GraphView<'m>,
     domains: &'a Domains,
@@ -349,7 +354,7 @@ impl Builder<'_, '_> {
         ))
     }
 
-    fn transposes(&self, index: usize) -> Result<(Vec<Vec<Option<u64>>>, Vec<Vec<Vec<u64>>>), ExtractError> {
+    fn transposes(&self, index: usize) -> Result<(WeightedMatrix, SplitMatrix), ExtractError> {
         let tensor = &self.view.tensors[index];
         let layouts = &self.domains[index];
         let mut weighted = vec![vec![Some(0); layouts.len()]; layouts.len()];

@@ -8,7 +8,6 @@ use relayout_compiler::extract::{
 use relayout_compiler::target::Target;
 use relayout_ir::graph::{Expr, Module};
 use relayout_layouts::{Budget, Solutions, Trace, check, strategy_by_name};
-use relayout_models::Overrides;
 use relayout_models::zoo;
 
 fn model(name: &str, overrides: &str) -> zoo_model::Built {
