@@ -171,10 +171,9 @@ fn times(a: Interval, b: Interval) -> Interval {
             }
         }
         // Half-open intervals of non-negative factors.
-        ((Some(al), ah), (Some(bl), bh)) if al >= 0 && bl >= 0 => (
-            al.checked_mul(bl),
-            ah.zip(bh).and_then(|(x, y)| x.checked_mul(y)),
-        ),
+        ((Some(al), ah), (Some(bl), bh)) if al >= 0 && bl >= 0 => {
+            (al.checked_mul(bl), ah.zip(bh).and_then(|(x, y)| x.checked_mul(y)))
+        }
         // A non-negative half-open interval times a non-positive constant interval.
         ((Some(al), None), (Some(bl), Some(bh))) if al >= 0 && bh <= 0 => {
             let _ = bl;
@@ -463,9 +462,8 @@ fn split_loops(mut stage: Stage, ranges: &Ranges) -> Stage {
     let mut budget = 16;
     while position < stage.loops.len() {
         let l = stage.loops[position].clone();
-        let factor = split_factor(&stage, &l.var).filter(|f| {
-            budget > 0 && l.extent.modulo(*f).is_const(0) && !l.extent.is_const(*f)
-        });
+        let factor = split_factor(&stage, &l.var)
+            .filter(|f| budget > 0 && l.extent.modulo(*f).is_const(0) && !l.extent.is_const(*f));
         let Some(factor) = factor else {
             position += 1;
             continue;
@@ -488,7 +486,9 @@ fn split_loops(mut stage: Stage, ranges: &Ranges) -> Stage {
         };
         stage.loops.splice(position..=position, [outer_loop, inner_loop]);
         let inside = ranges.with_loops(&stage.loops);
-        stage = map_stage_indices(&stage, &mut |e| inside.simplify(&substitute_one(e, &l.var, &value)));
+        stage = map_stage_indices(&stage, &mut |e| {
+            inside.simplify(&substitute_one(e, &l.var, &value))
+        });
     }
     stage
 }

@@ -20,7 +20,9 @@ pub fn is_alias(op: &str, attrs: &Attrs, input: &TensorInfo, output: &TensorInfo
     match op {
         "identity" => from == to,
         "permute" => {
-            let Some(Attr::Ints(perm)) = attrs.get("perm") else { return false };
+            let Some(Attr::Ints(perm)) = attrs.get("perm") else {
+                return false;
+            };
             let of_input = |axis: u8| perm.get(usize::from(axis)).and_then(|p| u8::try_from(*p).ok());
             let pieces = |l: &Layout, dims: &[SymExpr], rename: &dyn Fn(u8) -> Option<u8>| {
                 l.splits()
@@ -34,7 +36,9 @@ pub fn is_alias(op: &str, attrs: &Attrs, input: &TensorInfo, output: &TensorInfo
             a.is_some() && a == b
         }
         "reshape" | "expand_dims" | "squeeze" => {
-            let Some(groups) = groups(in_dims, out_dims) else { return false };
+            let Some(groups) = groups(in_dims, out_dims) else {
+                return false;
+            };
             match (
                 order(&from, in_dims, &groups, |g| &g.0),
                 order(&to, out_dims, &groups, |g| &g.1),
@@ -52,7 +56,8 @@ type Group = (Vec<usize>, Vec<usize>);
 
 /// The finest grouping of a reshape's axes into runs of equal products; axes of extent 1 are in no group.
 fn groups(input: &[SymExpr], output: &[SymExpr]) -> Option<Vec<Group>> {
-    let some = |dims: &[SymExpr]| -> Vec<usize> { (0..dims.len()).filter(|&i| !dims[i].is_const(1)).collect() };
+    let some =
+        |dims: &[SymExpr]| -> Vec<usize> { (0..dims.len()).filter(|&i| !dims[i].is_const(1)).collect() };
     let (ins, outs) = (some(input), some(output));
     let (mut i, mut o) = (0, 0);
     let mut groups = Vec::new();
@@ -101,10 +106,7 @@ fn order(
     let mut at = 0;
     while at < pieces.len() {
         let axis = usize::from(pieces[at].axis);
-        let (g, group) = groups
-            .iter()
-            .enumerate()
-            .find(|(_, g)| side(g).contains(&axis))?;
+        let (g, group) = groups.iter().enumerate().find(|(_, g)| side(g).contains(&axis))?;
         let axes = side(group);
         if group.0.len() == 1 && group.1.len() == 1 {
             out.push((g, pieces[at].factor));

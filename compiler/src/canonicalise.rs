@@ -10,7 +10,8 @@ use relayout_ir::annotation::{Annotation, DType, TensorInfo};
 use relayout_ir::builder::attrs;
 use relayout_ir::generate;
 use relayout_ir::graph::{
-    Attr, Attrs, Binding, BlockKind, ConstId, Constant, ConstantData, Expr, GraphFunction, Module, Value, ValueId,
+    Attr, Attrs, Binding, BlockKind, ConstId, Constant, ConstantData, Expr, GraphFunction, Module, Value,
+    ValueId,
 };
 use relayout_ir::op::{OpId, by_name};
 use relayout_ir::sym::SymExpr;
@@ -83,7 +84,13 @@ fn rename(expr: &mut Expr, renamed: &BTreeMap<ValueId, ValueId>) {
     }
 }
 
-fn step(module: &mut Module, function: &mut GraphFunction, state: &mut State, binding: Binding, out: &mut Vec<Binding>) {
+fn step(
+    module: &mut Module,
+    function: &mut GraphFunction,
+    state: &mut State,
+    binding: Binding,
+    out: &mut Vec<Binding>,
+) {
     let value = binding.value;
     match &binding.expr {
         Expr::Constant(c) => {
@@ -163,7 +170,9 @@ fn split(
     else {
         return false;
     };
-    let (Some(slice), Annotation::Tuple(items)) = (by_name("slice"), function.values[value].annotation.clone()) else {
+    let (Some(slice), Annotation::Tuple(items)) =
+        (by_name("slice"), function.values[value].annotation.clone())
+    else {
         return false;
     };
     if items.len() != sizes.len() {
@@ -212,9 +221,15 @@ fn batch_norm(
     out: &mut Vec<Binding>,
 ) -> bool {
     let [x, statistics @ ..] = args else { return false };
-    let Some(info) = function.values[*x].annotation.as_tensor().cloned() else { return false };
-    let (Some(rank), Some(DType::F32)) = (info.shape.rank(), info.dtype) else { return false };
-    let (Some(mul), Some(add)) = (by_name("mul"), by_name("add")) else { return false };
+    let Some(info) = function.values[*x].annotation.as_tensor().cloned() else {
+        return false;
+    };
+    let (Some(rank), Some(DType::F32)) = (info.shape.rank(), info.dtype) else {
+        return false;
+    };
+    let (Some(mul), Some(add)) = (by_name("mul"), by_name("add")) else {
+        return false;
+    };
     let eps = match attributes.get("eps") {
         Some(Attr::Float(e)) => *e,
         _ => 1e-5,
@@ -226,7 +241,9 @@ fn batch_norm(
             TensorData::Int(_) => None,
         })
         .collect();
-    let Some([scale, bias, mean, var]) = values.as_deref() else { return false };
+    let Some([scale, bias, mean, var]) = values.as_deref() else {
+        return false;
+    };
     if rank < 2 || [bias, mean, var].iter().any(|v| v.len() != scale.len()) {
         return false;
     }
@@ -239,19 +256,23 @@ fn batch_norm(
     let mut shape = vec![scale.len()];
     shape.resize(rank - 1, 1);
     let hint = function.values[value].name.clone();
-    let mut constant = |function: &mut GraphFunction, suffix: &str, data: Vec<f32>, out: &mut Vec<Binding>| {
-        let tensor = Tensor {
-            shape: shape.clone(),
-            dtype: DType::F32,
-            data: TensorData::Float(data),
+    let mut constant =
+        |function: &mut GraphFunction, suffix: &str, data: Vec<f32>, out: &mut Vec<Binding>| {
+            let tensor = Tensor {
+                shape: shape.clone(),
+                dtype: DType::F32,
+                data: TensorData::Float(data),
+            };
+            bind_constant(module, function, state, &format!("{hint}_{suffix}"), &tensor, out)
         };
-        bind_constant(module, function, state, &format!("{hint}_{suffix}"), &tensor, out)
-    };
     let factor = constant(function, "scale", s, out);
     let offset = constant(function, "shift", t, out);
     let annotation = function.values[value].annotation.clone();
     let scaled = new_value(function, &format!("{hint}_scaled"), annotation);
-    for (v, op, args) in [(scaled, mul, vec![*x, factor]), (value, add, vec![scaled, offset])] {
+    for (v, op, args) in [
+        (scaled, mul, vec![*x, factor]),
+        (value, add, vec![scaled, offset]),
+    ] {
         out.push(Binding {
             value: v,
             expr: Expr::Op {
@@ -310,7 +331,9 @@ fn fold(
     attributes: &Attrs,
 ) -> Option<ConstId> {
     let Annotation::Tensor(TensorInfo {
-        shape, dtype: Some(_), ..
+        shape,
+        dtype: Some(_),
+        ..
     }) = &function.values[value].annotation
     else {
         return None;
@@ -334,7 +357,11 @@ fn fold(
             Some(RefValue::Tensor(Arc::new(tensor_of(module, c)?)))
         })
         .collect();
-    let RefValue::Tensor(result) = op.get().evaluate_fast(&operands?, attributes, &|e| e.as_const()).ok()? else {
+    let RefValue::Tensor(result) = op
+        .get()
+        .evaluate_fast(&operands?, attributes, &|e| e.as_const())
+        .ok()?
+    else {
         return None;
     };
     Some(push_constant(module, &function.values[value].name, &result))

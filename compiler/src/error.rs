@@ -47,7 +47,9 @@ pub enum CompileError {
         problem: String,
     },
     /// A construct that the virtual machine has no form for.
-    #[error("function `{function}`, binding `{binding}`: {construct} can't be lowered to the virtual machine")]
+    #[error(
+        "function `{function}`, binding `{binding}`: {construct} can't be lowered to the virtual machine"
+    )]
     Unsupported {
         /// The function.
         function: String,
@@ -55,6 +57,14 @@ pub enum CompileError {
         binding: String,
         /// What.
         construct: &'static str,
+    },
+    /// A kernel to be timed in isolation can't be built.
+    #[error("{unit}: {problem}")]
+    Unit {
+        /// What it is.
+        unit: String,
+        /// Why.
+        problem: String,
     },
     /// The C compiler.
     #[error(transparent)]

@@ -80,7 +80,12 @@ fn merges(producer: &Member<'_>, consumer: &Member<'_>) -> bool {
             value: c.3,
         },
     ];
-    let workspaces = |p: &TensorProgram| p.buffers.iter().filter(|(_, b)| b.role == BufferRole::Workspace).count();
+    let workspaces = |p: &TensorProgram| {
+        p.buffers
+            .iter()
+            .filter(|(_, b)| b.role == BufferRole::Workspace)
+            .count()
+    };
     let own = workspaces(producer.program) + workspaces(consumer.program);
     merge(&members, &inputs, consumer.value, &[], "trial").is_some_and(|m| workspaces(&m) <= own)
 }
@@ -114,7 +119,9 @@ fn groups(module: &Module, bindings: &[Binding], consumers: &BTreeMap<ValueId, u
     let position: BTreeMap<ValueId, usize> = bindings.iter().enumerate().map(|(i, b)| (b.value, i)).collect();
     let mut group: Vec<usize> = (0..bindings.len()).collect();
     for (i, binding) in bindings.iter().enumerate() {
-        let Some(consumer) = member(module, binding) else { continue };
+        let Some(consumer) = member(module, binding) else {
+            continue;
+        };
         let k = kind(&consumer);
         let reduction = k == PatternKind::Reduction && consumer.program.stages.len() == 1;
         if !is_map(k) && !reduction {
@@ -154,7 +161,9 @@ fn groups(module: &Module, bindings: &[Binding], consumers: &BTreeMap<ValueId, u
             if pk == PatternKind::Opaque {
                 continue;
             }
-            let Some(producer) = member(module, &bindings[p]) else { continue };
+            let Some(producer) = member(module, &bindings[p]) else {
+                continue;
+            };
             if !merges(&producer, &consumer) {
                 continue;
             }
@@ -289,7 +298,12 @@ fn lift(
     let result = map[&last.value];
     let func = module.functions.push(GraphFunction {
         name,
-        syms: function.syms.iter().filter(|d| syms.contains(&d.var)).cloned().collect(),
+        syms: function
+            .syms
+            .iter()
+            .filter(|d| syms.contains(&d.var))
+            .cloned()
+            .collect(),
         params,
         values,
         blocks: vec![Block {

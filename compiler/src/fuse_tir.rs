@@ -45,13 +45,18 @@ pub fn fuse_tensor_ir(module: &mut Module) {
             .map(|(id, p)| {
                 (
                     *id,
-                    (module.functions[*id].clone(), module.programs[*p].sym_params.clone()),
+                    (
+                        module.functions[*id].clone(),
+                        module.programs[*p].sym_params.clone(),
+                    ),
                 )
             })
             .collect();
         let function = &mut module.functions[f];
         for binding in function.blocks.iter_mut().flat_map(|b| &mut b.bindings) {
-            let Expr::CallGraph { func, args } = &binding.expr else { continue };
+            let Expr::CallGraph { func, args } = &binding.expr else {
+                continue;
+            };
             let (Some((callee, params)), Some(program)) = (callees.get(func), programs.get(func)) else {
                 continue;
             };
@@ -184,10 +189,18 @@ pub fn merge(
         let source = &m.program.buffers[m.program.output()?];
         let last = m.value == result;
         let id = buffers.push(Buffer {
-            name: if last { "out".to_owned() } else { format!("mid{}", m.value.index()) },
+            name: if last {
+                "out".to_owned()
+            } else {
+                format!("mid{}", m.value.index())
+            },
             shape: source.shape.iter().map(|e| at_call(m, e)).collect(),
             dtype: source.dtype,
-            role: if last { BufferRole::Output } else { BufferRole::Workspace },
+            role: if last {
+                BufferRole::Output
+            } else {
+                BufferRole::Workspace
+            },
         });
         of_value.insert(m.value, id);
     }
@@ -226,7 +239,10 @@ pub fn merge(
             l.extent.collect_vars(&mut used);
         }
     }
-    let loops: std::collections::BTreeSet<SymVar> = stages.iter().flat_map(|s| s.loops.iter().map(|l| l.var.clone())).collect();
+    let loops: std::collections::BTreeSet<SymVar> = stages
+        .iter()
+        .flat_map(|s| s.loops.iter().map(|l| l.var.clone()))
+        .collect();
     Some(TensorProgram {
         name: name.to_owned(),
         sym_params: sym_order
@@ -382,7 +398,9 @@ fn eliminate_one(stages: &mut Vec<Stage>, buffers: &Arena<BufferId, Buffer>) -> 
         let readers: Vec<usize> = (0..stages.len())
             .filter(|&i| affine::buffers_read(&stages[i]).contains(&b))
             .collect();
-        let ([w], [r]) = (&writers[..], &readers[..]) else { continue };
+        let ([w], [r]) = (&writers[..], &readers[..]) else {
+            continue;
+        };
         let (w, r) = (*w, *r);
         if w >= r {
             continue;
@@ -392,7 +410,8 @@ fn eliminate_one(stages: &mut Vec<Stage>, buffers: &Arena<BufferId, Buffer>) -> 
         if stages[w + 1..r].iter().any(|s| inputs.contains(&s.output)) {
             continue;
         }
-        let merged = epilogue(&stages[w], &stages[r], b, &buffer.shape).or_else(|| inline(&stages[w], &stages[r], b, &buffer.shape));
+        let merged = epilogue(&stages[w], &stages[r], b, &buffer.shape)
+            .or_else(|| inline(&stages[w], &stages[r], b, &buffer.shape));
         if let Some(stage) = merged {
             stages[r] = stage;
             stages.remove(w);
@@ -424,7 +443,9 @@ fn only_index(stage: &Stage, b: BufferId) -> Option<Vec<SymExpr>> {
 
 /// The reader, an element-wise map, as the epilogue of the writer.
 fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> Option<Stage> {
-    let StageBody::Map(value) = &reader.body else { return None };
+    let StageBody::Map(value) = &reader.body else {
+        return None;
+    };
     let read = only_index(reader, b)?;
     let mut assigned: BTreeMap<SymVar, SymExpr> = BTreeMap::new();
     for (d, (r, w)) in read.iter().zip(&writer.index).enumerate() {
@@ -446,7 +467,9 @@ fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> O
         }
     }
     let moved = affine::map_stage_indices(reader, &mut |e| e.substitute(&|v| assigned.get(v).cloned()));
-    let StageBody::Map(moved_value) = &moved.body else { return None };
+    let StageBody::Map(moved_value) = &moved.body else {
+        return None;
+    };
     let _ = value;
     let put = |inner: &Scalar| {
         replace(moved_value, &mut |s| match s {
@@ -481,7 +504,9 @@ fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> O
 
 /// The writer, a map over plain variables, substituted into the reader, which reads each element at most once.
 fn inline(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> Option<Stage> {
-    let StageBody::Map(value) = &writer.body else { return None };
+    let StageBody::Map(value) = &writer.body else {
+        return None;
+    };
     let read = only_index(reader, b)?;
     // Each element at most once: every loop of the reader is a dimension of its own.
     for l in reader.loops.iter().filter(|l| !l.extent.is_const(1)) {

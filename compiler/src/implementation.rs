@@ -33,7 +33,9 @@ impl FromStr for Implementation {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "generated" => Ok(Implementation::Generated),
-            Some(("library", routine)) if !routine.is_empty() => Ok(Implementation::Library(routine.to_owned())),
+            Some(("library", routine)) if !routine.is_empty() => {
+                Ok(Implementation::Library(routine.to_owned()))
+            }
             _ => Err("expected `generated` or `library:ROUTINE`".to_owned()),
         }
     }
@@ -58,7 +60,12 @@ pub fn implementation_of(call: &LegaliseCall<'_>, op: OpId, target: &Target) -> 
 /// product counts as none: it is bound by memory, and the generated kernel fuses its neighbours.
 fn multiply_adds(call: &LegaliseCall<'_>) -> Option<f64> {
     let extent = |e: &SymExpr| {
-        let value = e.eval(&|v| call.syms.iter().find(|d| d.var == *v).map(|d| d.high.unwrap_or(128).min(128)));
+        let value = e.eval(&|v| {
+            call.syms
+                .iter()
+                .find(|d| d.var == *v)
+                .map(|d| d.high.unwrap_or(128).min(128))
+        });
         value.unwrap_or(128).max(1) as f64
     };
     let [a, _] = &call.args[..] else { return None };
@@ -68,7 +75,11 @@ fn multiply_adds(call: &LegaliseCall<'_>) -> Option<f64> {
         return Some(0.0);
     }
     let transpose_a = flag(call.attrs, "transpose_a");
-    let k = if transpose_a { a.get(a.len().checked_sub(2)?)? } else { a.last()? };
+    let k = if transpose_a {
+        a.get(a.len().checked_sub(2)?)?
+    } else {
+        a.last()?
+    };
     Some(out.iter().map(extent).product::<f64>() * extent(k))
 }
 
@@ -101,8 +112,14 @@ fn swapped(t: &TensorInfo) -> Option<bool> {
 pub fn gemm_attrs(args: &[TensorInfo], out: &TensorInfo, attrs: &Attrs) -> Option<Attrs> {
     let [a, b] = args else { return None };
     let mut gemm = Attrs::new();
-    gemm.insert("transpose_a".to_owned(), Attr::Bool(flag(attrs, "transpose_a") ^ swapped(a)?));
-    gemm.insert("transpose_b".to_owned(), Attr::Bool(flag(attrs, "transpose_b") ^ swapped(b)?));
+    gemm.insert(
+        "transpose_a".to_owned(),
+        Attr::Bool(flag(attrs, "transpose_a") ^ swapped(a)?),
+    );
+    gemm.insert(
+        "transpose_b".to_owned(),
+        Attr::Bool(flag(attrs, "transpose_b") ^ swapped(b)?),
+    );
     gemm.insert("transpose_out".to_owned(), Attr::Bool(swapped(out)?));
     Some(gemm)
 }

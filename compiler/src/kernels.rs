@@ -38,7 +38,11 @@ fn declared(program: &TensorProgram, module: &Module) -> Vec<SymDecl> {
             .filter(|d| d.var == *p)
             .collect();
         let low = found.iter().map(|d| d.low).min().unwrap_or(i64::MIN);
-        let high = found.iter().map(|d| d.high).max_by_key(|h| h.unwrap_or(i64::MAX)).flatten();
+        let high = found
+            .iter()
+            .map(|d| d.high)
+            .max_by_key(|h| h.unwrap_or(i64::MAX))
+            .flatten();
         out.push(SymDecl {
             var: p.clone(),
             low,
@@ -74,14 +78,24 @@ pub fn print_kernels(module: &Module, target: &Target) -> Kernels {
         let ranges = Ranges::of_syms(&program.sym_params, &declared(program, module));
         let plan = schedule(program, &ranges, target);
         let text = print_program(program, &plan, &ranges, "@");
-        let signature = format!("{:?}\n{text}", program.buffers.iter().map(|(_, b)| (&b.shape, b.dtype, b.role)).collect::<Vec<_>>());
+        let signature = format!(
+            "{:?}\n{text}",
+            program
+                .buffers
+                .iter()
+                .map(|(_, b)| (&b.shape, b.dtype, b.role))
+                .collect::<Vec<_>>()
+        );
         if let Some(kernel) = seen.get(&signature) {
             out.of_program.insert(id, *kernel);
             continue;
         }
         let name = format!("{}_{}", out.kernels.len(), program.name);
         let kernel = KernelId(out.kernels.len() as u32);
-        texts.push(text.replace(&phase_symbol("@", 0).replace("_p0", "_p"), &phase_symbol(&name, 0).replace("_p0", "_p")));
+        texts.push(text.replace(
+            &phase_symbol("@", 0).replace("_p0", "_p"),
+            &phase_symbol(&name, 0).replace("_p0", "_p"),
+        ));
         out.kernels.push(describe(program, &plan, &name));
         seen.insert(signature, kernel);
         out.of_program.insert(id, kernel);
@@ -96,7 +110,11 @@ fn units(target: &Target, texts: &[String]) -> Vec<String> {
         return Vec::new();
     }
     let total: usize = texts.iter().map(String::len).sum();
-    let count = if total > 60_000 { (2 * jobs()).min(texts.len()) } else { 1 };
+    let count = if total > 60_000 {
+        (2 * jobs()).min(texts.len())
+    } else {
+        1
+    };
     let mut units = vec![String::new(); count];
     for text in texts {
         if let Some(shortest) = units.iter_mut().min_by_key(|u| u.len()) {
@@ -108,7 +126,13 @@ fn units(target: &Target, texts: &[String]) -> Vec<String> {
 }
 
 fn describe(program: &TensorProgram, plan: &crate::schedule::Schedule, name: &str) -> rt::Kernel {
-    let slot = |v: &SymVar| program.sym_params.iter().position(|p| p == v).map(|i| Slot(i as u32));
+    let slot = |v: &SymVar| {
+        program
+            .sym_params
+            .iter()
+            .position(|p| p == v)
+            .map(|i| Slot(i as u32))
+    };
     // Every variable of a program is one of its parameters; a program that breaks this is refused by the verifier.
     let code = |e: &SymExpr| bytecode(e, &slot).unwrap_or_else(|| relayout_runtime::Expr::constant(0));
     rt::Kernel {
@@ -133,12 +157,9 @@ fn describe(program: &TensorProgram, plan: &crate::schedule::Schedule, name: &st
             .enumerate()
             .map(|(i, phase)| rt::Phase {
                 symbol: phase_symbol(name, i),
-                extent: code(
-                    &phase
-                        .parallel
-                        .iter()
-                        .fold(SymExpr::constant(1), |n, item| n * item.extent.ceil_div(item.step)),
-                ),
+                extent: code(&phase.parallel.iter().fold(SymExpr::constant(1), |n, item| {
+                    n * item.extent.ceil_div(item.step)
+                })),
                 grain: phase.grain,
                 scratch: relayout_runtime::Expr::constant(0),
             })
@@ -158,7 +179,9 @@ pub fn compile_kernels(
     if kernels.sources.is_empty() {
         return Ok(None);
     }
-    let object = toolchain.build(&kernels.sources, target.isa).map_err(named(kernels))?;
+    let object = toolchain
+        .build(&kernels.sources, target.isa)
+        .map_err(named(kernels))?;
     Ok(Some(rt::NativeCode {
         isa: target.isa,
         bytes: object.bytes,

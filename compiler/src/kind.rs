@@ -21,7 +21,12 @@ pub fn kind_of(program: &TensorProgram) -> PatternKind {
         [before @ .., last] => match stage_kind(last) {
             PatternKind::OutputEwiseFusible => PatternKind::OutputEwiseFusible,
             PatternKind::Reduction => PatternKind::Reduction,
-            _ if before.iter().any(|s| s.loops.iter().any(|l| l.kind == LoopKind::Reduce)) => PatternKind::Reduction,
+            _ if before
+                .iter()
+                .any(|s| s.loops.iter().any(|l| l.kind == LoopKind::Reduce)) =>
+            {
+                PatternKind::Reduction
+            }
             _ => PatternKind::Opaque,
         },
     }
@@ -34,12 +39,18 @@ fn stage_kind(stage: &Stage) -> PatternKind {
         StageBody::Map(value) => value,
     };
     let mut data_dependent = false;
-    affine::visit_scalar(value, &mut |s| data_dependent |= matches!(s, Scalar::Gather { .. }));
+    affine::visit_scalar(value, &mut |s| {
+        data_dependent |= matches!(s, Scalar::Gather { .. })
+    });
     if data_dependent {
         return PatternKind::Opaque;
     }
     // Written dimensions: single variables (constants for dimensions of extent 1).
-    if stage.index.iter().any(|e| e.as_var().is_none() && e.as_const().is_none()) {
+    if stage
+        .index
+        .iter()
+        .any(|e| e.as_var().is_none() && e.as_const().is_none())
+    {
         return PatternKind::Injective;
     }
     let (mut elementwise, mut broadcast, mut injective) = (false, false, false);
@@ -71,5 +82,9 @@ fn read_kind(read: &[SymExpr], write: &[SymExpr]) -> PatternKind {
         }
         found.is_some()
     });
-    if ordered { PatternKind::Broadcast } else { PatternKind::Injective }
+    if ordered {
+        PatternKind::Broadcast
+    } else {
+        PatternKind::Injective
+    }
 }

@@ -56,7 +56,9 @@ pub fn legalise(module: &mut Module) -> Result<(), CompileError> {
             .collect();
         let mut blocks = function.blocks.clone();
         for binding in blocks.iter_mut().flat_map(|b| &mut b.bindings) {
-            let Expr::Op { op, args, attrs, .. } = &binding.expr else { continue };
+            let Expr::Op { op, args, attrs, .. } = &binding.expr else {
+                continue;
+            };
             let lowered = lower(module, &function, &constants, binding.value, *op, args, attrs)?;
             binding.expr = lowered;
         }
@@ -86,11 +88,14 @@ fn lower(
     {
         return Ok(Expr::View(*arg));
     }
-    let program = op.get().legalise(&call).map_err(|source| CompileError::Operator {
-        function: function.name.clone(),
-        binding: call.name.clone(),
-        source,
-    })?;
+    let program = op
+        .get()
+        .legalise(&call)
+        .map_err(|source| CompileError::Operator {
+            function: function.name.clone(),
+            binding: call.name.clone(),
+            source,
+        })?;
     let sym_args = program.sym_params.iter().map(SymExpr::var).collect();
     let tensors = args
         .iter()

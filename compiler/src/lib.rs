@@ -2,9 +2,12 @@
 
 pub mod affine;
 pub mod alias;
+pub mod apply;
 pub mod canonicalise;
 pub mod codegen;
+pub mod cost;
 pub mod error;
+pub mod extract;
 pub mod fuse_ops;
 pub mod fuse_tir;
 pub mod implementation;
@@ -16,5 +19,6 @@ pub mod memory;
 pub mod pipeline;
 pub mod schedule;
 pub mod target;
+pub mod unit;
 pub mod vmgen;
 pub mod workspace;

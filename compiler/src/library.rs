@@ -15,7 +15,11 @@ use relayout_ir::graph::{Expr, Module};
 pub fn library_lowering(module: &mut Module, target: &Target) -> Result<(), CompileError> {
     for f in module.functions.ids().collect::<Vec<_>>() {
         let function = module.functions[f].clone();
-        for binding in module.functions[f].blocks.iter_mut().flat_map(|b| &mut b.bindings) {
+        for binding in module.functions[f]
+            .blocks
+            .iter_mut()
+            .flat_map(|b| &mut b.bindings)
+        {
             let Expr::Op {
                 op,
                 args,
@@ -25,7 +29,8 @@ pub fn library_lowering(module: &mut Module, target: &Target) -> Result<(), Comp
             else {
                 continue;
             };
-            if !function.values[binding.value].annotation.as_tensor().is_some_and(|t| t.dims().is_some()) {
+            let bound = function.values[binding.value].annotation.as_tensor();
+            if bound.and_then(|t| t.dims()).is_none() {
                 continue;
             }
             let name = function.values[binding.value].name.clone();
@@ -40,7 +45,9 @@ pub fn library_lowering(module: &mut Module, target: &Target) -> Result<(), Comp
                 Some(text) => text.parse().map_err(|e| bad(text, e))?,
                 None => implementation_of(&call, *op, target),
             };
-            let Implementation::Library(routine) = chosen else { continue };
+            let Implementation::Library(routine) = chosen else {
+                continue;
+            };
             let gemm = (op.name() == "matmul" && routine == "gemm.matmul")
                 .then(|| gemm_attrs(&call.args, &call.out, attrs))
                 .flatten();

@@ -7,8 +7,8 @@
 //! allocation is still ours to size. Quadratic in the number of storages at worst.
 
 use crate::affine::Ranges;
-use relayout_ir::graph::{Binding, Expr, GraphFunction, Module, Value, ValueId};
 use relayout_ir::annotation::Annotation;
+use relayout_ir::graph::{Binding, Expr, GraphFunction, Module, Value, ValueId};
 use relayout_ir::sym::SymExpr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,11 @@ pub fn plan_memory(module: &mut Module, options: MemoryOptions) -> Vec<Storage> 
             plan.push(Storage {
                 function: function.name.clone(),
                 bytes: s.bytes,
-                tensors: s.tensors.iter().map(|t| function.values[*t].name.clone()).collect(),
+                tensors: s
+                    .tensors
+                    .iter()
+                    .map(|t| function.values[*t].name.clone())
+                    .collect(),
             });
         }
     }
@@ -87,7 +91,11 @@ fn plan_function(function: &mut GraphFunction, options: MemoryOptions) -> Vec<Pl
     for (at, binding) in bindings.iter().enumerate() {
         if let Expr::AllocTensor { storage, .. } = &binding.expr {
             let bytes = requested.get(storage).map(&bound).unwrap_or_default();
-            let found = if options.no_reuse { None } else { request(&storages, &free, &bytes, &ranges) };
+            let found = if options.no_reuse {
+                None
+            } else {
+                request(&storages, &free, &bytes, &ranges)
+            };
             let index = match found {
                 Some(index) => {
                     free.retain(|f| *f != index);
@@ -131,7 +139,11 @@ fn request(storages: &[Planned], free: &[usize], bytes: &SymExpr, ranges: &Range
     }
     if let Some(want) = bytes.as_const() {
         let constant = |i: &usize| storages[*i].bytes.as_const().map(|have| (have, *i));
-        let fitting = free.iter().filter_map(constant).filter(|(have, _)| *have >= want).min();
+        let fitting = free
+            .iter()
+            .filter_map(constant)
+            .filter(|(have, _)| *have >= want)
+            .min();
         let growing = free.iter().filter_map(constant).max();
         return fitting.or(growing).map(|(_, i)| i);
     }
@@ -228,7 +240,9 @@ fn rewrite(
                         if s.tensors.first() == Some(&binding.value) {
                             out.push(Binding {
                                 value: s.value,
-                                expr: Expr::AllocStorage { bytes: s.bytes.clone() },
+                                expr: Expr::AllocStorage {
+                                    bytes: s.bytes.clone(),
+                                },
                             });
                         }
                         out.push(Binding {
@@ -250,7 +264,9 @@ fn rewrite(
             dead.extend(
                 storages
                     .iter()
-                    .filter(|s| s.last_use == at && s.tensors.last().is_some_and(|t| last_use.contains_key(t)))
+                    .filter(|s| {
+                        s.last_use == at && s.tensors.last().is_some_and(|t| last_use.contains_key(t))
+                    })
                     .map(|s| s.value),
             );
             for v in dead {

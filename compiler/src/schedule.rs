@@ -134,7 +134,13 @@ pub fn schedule(program: &TensorProgram, ranges: &Ranges, target: &Target) -> Sc
 fn single_phase(program: &TensorProgram, index: usize, ranges: &Ranges, target: &Target) -> PhasePlan {
     let mut plan = plan_stage(&program.stages[index], &program.buffers, ranges, target);
     let work = stage_work(&plan.stage);
-    let count = |item: &Item| item.extent.ceil_div(item.step).as_const().unwrap_or(UNKNOWN_EXTENT).max(1);
+    let count = |item: &Item| {
+        item.extent
+            .ceil_div(item.step)
+            .as_const()
+            .unwrap_or(UNKNOWN_EXTENT)
+            .max(1)
+    };
     let (mut iterations, mut taken) = (1i64, 0);
     for item in &plan.outer {
         let next = iterations.saturating_mul(count(item));
@@ -256,7 +262,11 @@ fn shared_loops(program: &TensorProgram, first: usize, end: usize, target: &Targ
         .min()
         .unwrap_or(0);
     let mut k = (0..most)
-        .take_while(|&i| stages.iter().all(|s| s.loops[i].extent == stages[0].loops[i].extent))
+        .take_while(|&i| {
+            stages
+                .iter()
+                .all(|s| s.loops[i].extent == stages[0].loops[i].extent)
+        })
         .count();
     while k > 0 && !shares(stages, k) {
         k -= 1;
@@ -265,7 +275,11 @@ fn shared_loops(program: &TensorProgram, first: usize, end: usize, target: &Targ
         .iter()
         .map(|l| l.extent.as_const().unwrap_or(UNKNOWN_EXTENT))
         .fold(1i64, i64::saturating_mul);
-    let wanted = if target.threads > 1 { 4 * target.threads as i64 } else { 2 };
+    let wanted = if target.threads > 1 {
+        4 * target.threads as i64
+    } else {
+        2
+    };
     if iterations >= wanted { k } else { 0 }
 }
 
@@ -321,10 +335,18 @@ fn shares(stages: &[Stage], k: usize) -> bool {
 }
 
 /// Plans one stage: normal form, vectors, register tile, loop order.
-pub fn plan_stage(stage: &Stage, buffers: &Arena<BufferId, Buffer>, ranges: &Ranges, target: &Target) -> StagePlan {
+pub fn plan_stage(
+    stage: &Stage,
+    buffers: &Arena<BufferId, Buffer>,
+    ranges: &Ranges,
+    target: &Target,
+) -> StagePlan {
     let stage = affine::normalise(stage, buffers, ranges);
     let inside = ranges.with_loops(&stage.loops);
-    let typed = Typing { buffers, stage: &stage };
+    let typed = Typing {
+        buffers,
+        stage: &stage,
+    };
     if typed.is_f32() {
         if let Some(plan) = spatial_plan(&stage, buffers, &inside, target) {
             return plan;
@@ -436,12 +458,15 @@ fn vectorises(s: &Scalar, v: &SymVar, buffers: &Arena<BufferId, Buffer>) -> bool
     match s {
         Scalar::Const(..) | Scalar::Reduced => true,
         Scalar::Load(a) => {
-            buffers[a.buffer].dtype == DType::F32 && stride(&a.index[0], v).is_some_and(|s| s.as_const().is_some())
+            buffers[a.buffer].dtype == DType::F32
+                && stride(&a.index[0], v).is_some_and(|s| s.as_const().is_some())
         }
         Scalar::Gather { .. } | Scalar::Index(_) | Scalar::Cast(..) => false,
         Scalar::Unary(op, a) => *op != UnaryOp::Not && vectorises(a, v, buffers),
         Scalar::Binary(op, a, b) => {
-            !matches!(op, BinaryOp::And | BinaryOp::Or) && vectorises(a, v, buffers) && vectorises(b, v, buffers)
+            !matches!(op, BinaryOp::And | BinaryOp::Or)
+                && vectorises(a, v, buffers)
+                && vectorises(b, v, buffers)
         }
         Scalar::Select(c, a, b) => {
             let guards_loads = depends(c, v) && (has_load(a) || has_load(b));
@@ -459,7 +484,9 @@ fn is_index(s: &Scalar) -> bool {
 
 fn has_load(s: &Scalar) -> bool {
     let mut found = false;
-    affine::visit_scalar(s, &mut |s| found |= matches!(s, Scalar::Load(_) | Scalar::Gather { .. }));
+    affine::visit_scalar(s, &mut |s| {
+        found |= matches!(s, Scalar::Load(_) | Scalar::Gather { .. })
+    });
     found
 }
 
@@ -519,14 +546,20 @@ fn spatial_plan(
     if reducing && !contraction && !strides.iter().all(good) {
         return None;
     }
-    if !reducing && strides.iter().any(|s| !good(s)) && !strides.iter().any(|s| *s == 1) {
+    if !reducing && strides.iter().any(|s| !good(s)) && !strides.contains(&1) {
         // A map that only gathers: the scalar form with blocked loops is better.
         return None;
     }
     let extent = v.extent.as_const();
     let lanes = match extent {
         Some(e) if e < 4 => return None,
-        Some(e) => (target.lanes() as i64).min(if e >= 16 { 16 } else if e >= 8 { 8 } else { 4 }),
+        Some(e) => (target.lanes() as i64).min(if e >= 16 {
+            16
+        } else if e >= 8 {
+            8
+        } else {
+            4
+        }),
         None => target.lanes() as i64,
     };
     let tile = choose_tile(stage, &v, lanes, reducing, target);
@@ -618,9 +651,9 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
         } else {
             0.0
         });
-        let covered = dims
-            .iter()
-            .fold(covered, |c, (i, n)| c * coverage(others[*i].extent.as_const(), *n));
+        let covered = dims.iter().fold(covered, |c, (i, n)| {
+            c * coverage(others[*i].extent.as_const(), *n)
+        });
         let cycles = (tile as f64 / 2.0).max(loads / 2.0).max(4.0);
         let rate = tile as f64 / cycles * covered;
         // A larger tile only for a real gain: it costs code and remainder.
@@ -701,11 +734,23 @@ fn order_outer(stage: &Stage, v: &SymVar, tile: &Tile, target: &Target) -> Vec<I
         first.extend(last);
         return first;
     };
-    let (weights, other) = if const_stride(a, v).is_some_and(|s| s != 0) { (a, b) } else { (b, a) };
+    let (weights, other) = if const_stride(a, v).is_some_and(|s| s != 0) {
+        (a, b)
+    } else {
+        (b, a)
+    };
     let in_weights = |i: &Item| affine::mentions(&weights.index[0], &i.var);
     let in_other = |i: &Item| affine::mentions(&other.index[0], &i.var);
-    let both: Vec<Item> = items.iter().filter(|i| in_weights(i) && in_other(i)).cloned().collect();
-    let only_w: Vec<Item> = items.iter().filter(|i| in_weights(i) && !in_other(i)).cloned().collect();
+    let both: Vec<Item> = items
+        .iter()
+        .filter(|i| in_weights(i) && in_other(i))
+        .cloned()
+        .collect();
+    let only_w: Vec<Item> = items
+        .iter()
+        .filter(|i| in_weights(i) && !in_other(i))
+        .cloned()
+        .collect();
     let only_o: Vec<Item> = items.iter().filter(|i| !in_weights(i)).cloned().collect();
     let extent = |e: &SymExpr| e.as_const().unwrap_or(UNKNOWN_EXTENT);
     let size = |a: &Access| -> f64 {
@@ -717,7 +762,12 @@ fn order_outer(stage: &Stage, v: &SymVar, tile: &Tile, target: &Target) -> Vec<I
             .product::<f64>()
             * 4.0
     };
-    let count = |items: &[Item]| items.iter().map(|i| (extent(&i.extent) as f64 / i.step as f64).ceil()).product::<f64>();
+    let count = |items: &[Item]| {
+        items
+            .iter()
+            .map(|i| (extent(&i.extent) as f64 / i.step as f64).ceil())
+            .product::<f64>()
+    };
     let l2 = target.caches.l2 as f64 / 2.0;
     let again = |bytes: f64| if bytes <= l2 { 0.25 } else { 1.0 };
     // Weights outside: the other factor is read once per weight tile. Weights inside all but the innermost other loop.
@@ -750,7 +800,9 @@ fn reduction_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
         l.kind == LoopKind::Reduce
             && l.extent.as_const().is_none_or(|e| e >= 2 * lanes)
             && reads.iter().any(|a| const_stride(a, &l.var) == Some(1))
-            && reads.iter().all(|a| matches!(const_stride(a, &l.var), Some(0 | 1)))
+            && reads
+                .iter()
+                .all(|a| matches!(const_stride(a, &l.var), Some(0 | 1)))
     })?;
     if let Some(value) = value {
         let mut plain = true;
@@ -768,7 +820,9 @@ fn reduction_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
     let contraction = value.is_none();
     let mut dims = Vec::new();
     if contraction {
-        let StageBody::Contract { a, b, .. } = &stage.body else { return None };
+        let StageBody::Contract { a, b, .. } = &stage.body else {
+            return None;
+        };
         let only = |x: &Access, y: &Access| {
             spatial(stage)
                 .filter(|l| affine::mentions(&x.index[0], &l.var) && !affine::mentions(&y.index[0], &l.var))
@@ -790,7 +844,13 @@ fn reduction_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
         }
     }
     let tile: i64 = dims.iter().map(|d| d.1).product();
-    let unroll = if tile >= 4 { 1 } else if tile >= 2 { 2 } else { 4 };
+    let unroll = if tile >= 4 {
+        1
+    } else if tile >= 2 {
+        2
+    } else {
+        4
+    };
     let outer = spatial(stage)
         .filter_map(|l| {
             let step = dims.iter().find(|d| d.0.var == l.var).map_or(1, |d| d.1);

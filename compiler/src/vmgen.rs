@@ -6,7 +6,8 @@ use crate::memory::Storage;
 use crate::workspace::physical;
 use relayout_ir::annotation::{Annotation, DType, ShapeInfo, TensorInfo};
 use relayout_ir::graph::{
-    Attr, Binding, Callee, ConstantData, Distribution, Expr, FuncId, GraphFunction, Module, ProgramId, ValueId,
+    Attr, Binding, Callee, ConstantData, Distribution, Expr, FuncId, GraphFunction, Module, ProgramId,
+    ValueId,
 };
 use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
@@ -160,7 +161,11 @@ impl Constants<'_> {
             vec![rt::PackStep::Layout(layout.splits().iter().map(split).collect())]
         };
         // The same constant in two layouts has two names.
-        let name = if pack.is_empty() { c.name.clone() } else { format!("{}{layout}", c.name) };
+        let name = if pack.is_empty() {
+            c.name.clone()
+        } else {
+            format!("{}{layout}", c.name)
+        };
         self.out.push(rt::Constant {
             name,
             shape: c.shape.iter().map(|d| *d as u64).collect(),
@@ -275,7 +280,9 @@ impl<'m> FunctionGen<'m> {
                 let mut out = Vec::new();
                 for i in items {
                     let Annotation::Tensor(t) = i else {
-                        return Err(self.unsupported(at, "a tuple of anything but tensors at a function boundary"));
+                        return Err(
+                            self.unsupported(at, "a tuple of anything but tensors at a function boundary")
+                        );
                     };
                     out.push(self.tensor_type(at, t)?);
                 }
@@ -353,7 +360,8 @@ impl<'m> FunctionGen<'m> {
             }
             Expr::AllocTensor { storage, offset } => {
                 let (shape, element) = physical(self.function, v)?;
-                let (storage, offset, shape) = (self.reg(*storage)?, self.code(v, offset)?, self.codes(v, &shape)?);
+                let (storage, offset, shape) =
+                    (self.reg(*storage)?, self.code(v, offset)?, self.codes(v, &shape)?);
                 code.push(rt::Instr::AllocTensor {
                     dst: self.fresh(v),
                     storage,
@@ -451,7 +459,9 @@ impl<'m> FunctionGen<'m> {
             // Shape values are read through the expressions that use them.
             Expr::Shape(_) => {}
             Expr::Op { .. } | Expr::CallTir { .. } | Expr::CallDpsLibrary { .. } => {
-                return Err(self.unsupported(v, "a call that has not been lowered to destination-passing form"));
+                return Err(
+                    self.unsupported(v, "a call that has not been lowered to destination-passing form")
+                );
             }
         }
         Ok(())
@@ -473,7 +483,11 @@ impl<'m> FunctionGen<'m> {
                     Attr::Float(x) => rt::Attr::Float(*x),
                     Attr::Bool(b) => rt::Attr::Bool(*b),
                     Attr::Str(s) => rt::Attr::Str(s.clone()),
-                    _ => return Err(self.unsupported(v, "a library attribute that is a list, type, shape or layout")),
+                    _ => {
+                        return Err(
+                            self.unsupported(v, "a library attribute that is a list, type, shape or layout")
+                        );
+                    }
                 };
                 Ok((k.clone(), a))
             })

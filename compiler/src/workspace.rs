@@ -46,9 +46,16 @@ fn lower(
             allocate_result(function, value, out)?;
             let body = &module.programs[program];
             let mut outs = vec![value];
-            for (id, buffer) in body.buffers.iter().filter(|(_, b)| b.role == BufferRole::Workspace) {
+            for (id, buffer) in body
+                .buffers
+                .iter()
+                .filter(|(_, b)| b.role == BufferRole::Workspace)
+            {
                 let shape: Vec<SymExpr> = buffer.shape.iter().map(|e| at_call(e, body, &sym_args)).collect();
-                let name = fresh(function, &format!("{}_ws{}", function.values[value].name, id.index()));
+                let name = fresh(
+                    function,
+                    &format!("{}_ws{}", function.values[value].name, id.index()),
+                );
                 let workspace = function.values.push(Value {
                     name,
                     annotation: Annotation::Tensor(TensorInfo::new(shape.clone(), buffer.dtype)),
@@ -56,7 +63,15 @@ fn lower(
                 allocate(function, workspace, &shape, buffer.dtype, out);
                 outs.push(workspace);
             }
-            invoke(function, value, Callee::Program(program), args, outs, sym_args, out);
+            invoke(
+                function,
+                value,
+                Callee::Program(program),
+                args,
+                outs,
+                sym_args,
+                out,
+            );
         }
         Expr::CallDpsLibrary {
             routine,
@@ -65,7 +80,15 @@ fn lower(
             sym_args,
         } => {
             allocate_result(function, value, out)?;
-            invoke(function, value, Callee::Library(routine, attrs), args, vec![value], sym_args, out);
+            invoke(
+                function,
+                value,
+                Callee::Library(routine, attrs),
+                args,
+                vec![value],
+                sym_args,
+                out,
+            );
         }
         expr => out.push(Binding { value, expr }),
     }
@@ -121,7 +144,11 @@ pub fn fresh(function: &GraphFunction, hint: &str) -> String {
     }
 }
 
-fn allocate_result(function: &mut GraphFunction, value: ValueId, out: &mut Vec<Binding>) -> Result<(), CompileError> {
+fn allocate_result(
+    function: &mut GraphFunction,
+    value: ValueId,
+    out: &mut Vec<Binding>,
+) -> Result<(), CompileError> {
     let (shape, dtype) = physical(function, value)?;
     allocate(function, value, &shape, dtype, out);
     Ok(())
@@ -145,7 +172,13 @@ pub fn physical(function: &GraphFunction, value: ValueId) -> Result<(Vec<SymExpr
     })
 }
 
-fn allocate(function: &mut GraphFunction, value: ValueId, shape: &[SymExpr], dtype: DType, out: &mut Vec<Binding>) {
+fn allocate(
+    function: &mut GraphFunction,
+    value: ValueId,
+    shape: &[SymExpr],
+    dtype: DType,
+    out: &mut Vec<Binding>,
+) {
     let name = fresh(function, &format!("{}_mem", function.values[value].name));
     let storage = function.values.push(Value {
         name,

@@ -1,2 +1,5 @@
 //! The `relayout` binary.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    relayout::commands::main()
+}

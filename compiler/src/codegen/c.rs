@@ -107,10 +107,18 @@ pub fn float_literal(x: f64) -> String {
     if x.is_nan() {
         "NAN".to_owned()
     } else if x.is_infinite() {
-        if x > 0.0 { "INFINITY".to_owned() } else { "(-INFINITY)".to_owned() }
+        if x > 0.0 {
+            "INFINITY".to_owned()
+        } else {
+            "(-INFINITY)".to_owned()
+        }
     } else {
         let text = format!("{x:?}f");
-        if x.is_sign_negative() { format!("({text})") } else { text }
+        if x.is_sign_negative() {
+            format!("({text})")
+        } else {
+            text
+        }
     }
 }
 
@@ -147,7 +155,10 @@ impl Printer<'_> {
     /// An element of a buffer as a value.
     pub fn load(&self, a: &Access) -> String {
         let at = a.index.first().map_or("0".to_owned(), |e| self.index(e));
-        load_element(self.buffers[a.buffer].dtype, &format!("{}[{at}]", buffer_name(a.buffer)))
+        load_element(
+            self.buffers[a.buffer].dtype,
+            &format!("{}[{at}]", buffer_name(a.buffer)),
+        )
     }
     /// Rounds or wraps an arithmetic result to a type.
     fn narrow(t: DType, e: String) -> String {
@@ -182,7 +193,10 @@ impl Printer<'_> {
             Scalar::Load(a) => self.load(a),
             Scalar::Gather { buffer, index } => {
                 let at = self.gather_offset(*buffer, index, reduced);
-                load_element(self.buffers[*buffer].dtype, &format!("{}[{at}]", buffer_name(*buffer)))
+                load_element(
+                    self.buffers[*buffer].dtype,
+                    &format!("{}[{at}]", buffer_name(*buffer)),
+                )
             }
             Scalar::Index(e) => format!("(i64)({})", self.index(e)),
             Scalar::Reduced => reduced.to_owned(),
@@ -206,15 +220,22 @@ impl Printer<'_> {
                 } else {
                     let e = binary_int(*op, &x, &y);
                     match op {
-                        BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod | BinaryOp::Pow => {
-                            Self::narrow(t, e)
-                        }
+                        BinaryOp::Add
+                        | BinaryOp::Sub
+                        | BinaryOp::Mul
+                        | BinaryOp::Div
+                        | BinaryOp::Mod
+                        | BinaryOp::Pow => Self::narrow(t, e),
                         _ => e,
                     }
                 }
             }
             Scalar::Select(c, a, b) => {
-                let zero = if self.typing().of(c).is_float() { "0.0f" } else { "0" };
+                let zero = if self.typing().of(c).is_float() {
+                    "0.0f"
+                } else {
+                    "0"
+                };
                 format!(
                     "((({}) != {zero}) ? ({}) : ({}))",
                     self.scalar(c, reduced),
@@ -257,7 +278,11 @@ impl Printer<'_> {
                 )
             })
             .collect();
-        if parts.is_empty() { "0".to_owned() } else { parts.join(" + ") }
+        if parts.is_empty() {
+            "0".to_owned()
+        } else {
+            parts.join(" + ")
+        }
     }
     /// A scalar on `lanes` consecutive values of `v`, as a C expression of the vector type; `reduced` is a vector.
     pub fn vector(&self, s: &Scalar, v: &SymVar, lanes: usize, reduced: &str) -> String {
@@ -269,7 +294,10 @@ impl Printer<'_> {
     fn vector_value(&self, s: &Scalar, v: &SymVar, lanes: usize, reduced: &str) -> Vector {
         if !depends(s, v) {
             return if self.typing().of(s) == DType::Bool {
-                Vector::Mask(format!("((m{lanes}){{0}} - (int32_t)({}))", self.scalar(s, reduced)))
+                Vector::Mask(format!(
+                    "((m{lanes}){{0}} - (int32_t)({}))",
+                    self.scalar(s, reduced)
+                ))
             } else {
                 Vector::Float(format!("VS{lanes}({})", self.scalar(s, reduced)))
             };
@@ -321,7 +349,9 @@ impl Printer<'_> {
                 float(self, b)
             )),
             Scalar::Select(c, a, b) => match self.vector_value(c, v, lanes, reduced) {
-                Vector::Mask(m) => Vector::Float(format!("sel{lanes}({m}, {}, {})", float(self, a), float(self, b))),
+                Vector::Mask(m) => {
+                    Vector::Float(format!("sel{lanes}({m}, {}, {})", float(self, a), float(self, b)))
+                }
                 Vector::Float(_) => self.lane_by_lane(s, v, lanes, reduced),
             },
             _ => self.lane_by_lane(s, v, lanes, reduced),
@@ -345,7 +375,9 @@ impl Printer<'_> {
     /// `lanes` elements along `v` as a vector: one load, a load of every second element, or lane by lane; a broadcast where
     /// the access does not vary.
     pub fn vector_load(&self, a: &Access, v: &SymVar, lanes: usize) -> String {
-        let Some(e) = a.index.first() else { return "0".to_owned() };
+        let Some(e) = a.index.first() else {
+            return "0".to_owned();
+        };
         let pointer = format!("{} + ({})", buffer_name(a.buffer), self.index(e));
         if !mentions(e, v) {
             return format!("VS{lanes}({})", self.load(a));

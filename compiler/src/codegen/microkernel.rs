@@ -2,7 +2,9 @@
 //! accumulators before they are stored. Contractions, reductions, dot products and maps are the same tile with different bodies.
 
 use crate::affine::{self, Ranges, mentions, stride, substitute_one};
-use crate::codegen::c::{Printer, buffer_name, combine, combine_vectors, element_type, horizontal, identity, var_name};
+use crate::codegen::c::{
+    Printer, buffer_name, combine, combine_vectors, element_type, horizontal, identity, var_name,
+};
 use crate::schedule::{RegisterDim, StagePlan, Typing, Vectors};
 use relayout_ir::annotation::DType;
 use relayout_ir::index::Arena;
@@ -90,9 +92,12 @@ impl Shape {
 }
 
 fn shifted(e: &SymExpr, shift: &[(SymVar, i64)]) -> SymExpr {
-    shift.iter().filter(|(_, by)| *by != 0).fold(e.clone(), |e, (v, by)| {
-        substitute_one(&e, v, &(SymExpr::var(v) + SymExpr::constant(*by)))
-    })
+    shift
+        .iter()
+        .filter(|(_, by)| *by != 0)
+        .fold(e.clone(), |e, (v, by)| {
+            substitute_one(&e, v, &(SymExpr::var(v) + SymExpr::constant(*by)))
+        })
 }
 
 fn shifted_scalar(s: &Scalar, shift: &[(SymVar, i64)]) -> Scalar {
@@ -101,7 +106,13 @@ fn shifted_scalar(s: &Scalar, shift: &[(SymVar, i64)]) -> Scalar {
 
 /// Prints one stage inside its phase: the loops outside the tile, then the tile with its remainders. `ranges` has the
 /// parameters and the phase's shared loops.
-pub fn print_stage(plan: &StagePlan, buffers: &Arena<BufferId, Buffer>, ranges: &Ranges, parallel: &[SymVar], text: &mut Text) {
+pub fn print_stage(
+    plan: &StagePlan,
+    buffers: &Arena<BufferId, Buffer>,
+    ranges: &Ranges,
+    parallel: &[SymVar],
+    text: &mut Text,
+) {
     let stage = &plan.stage;
     let inside = ranges.with_loops(&stage.loops);
     let printer = Printer {
@@ -129,8 +140,14 @@ pub fn print_stage(plan: &StagePlan, buffers: &Arena<BufferId, Buffer>, ranges: 
             }
             text.open(format!("for (i64 {name} = 0; {name} < {extent}; ++{name})"));
         } else {
-            text.open(format!("for (i64 {name}_t = 0; {name}_t < {extent}; {name}_t += {})", item.step));
-            text.line(format!("i64 {name} = {};", tile_start(&format!("{name}_t"), item.extent.as_const(), item.step)));
+            text.open(format!(
+                "for (i64 {name}_t = 0; {name}_t < {extent}; {name}_t += {})",
+                item.step
+            ));
+            text.line(format!(
+                "i64 {name} = {};",
+                tile_start(&format!("{name}_t"), item.extent.as_const(), item.step)
+            ));
         }
         opened += 1;
     }
@@ -159,7 +176,13 @@ fn print_tile(plan: &StagePlan, printer: &Printer<'_>, text: &mut Text) {
         },
     };
     let mut symbolic: Vec<(SymVar, SymExpr, i64)> = Vec::new();
-    let extent_of = |v: &SymVar| plan.stage.loops.iter().find(|l| l.var == *v).map(|l| l.extent.clone());
+    let extent_of = |v: &SymVar| {
+        plan.stage
+            .loops
+            .iter()
+            .find(|l| l.var == *v)
+            .map(|l| l.extent.clone())
+    };
     for d in &shape.dims {
         if let Some(e) = extent_of(&d.var).filter(|e| e.as_const().is_none()) {
             symbolic.push((d.var.clone(), e, d.offsets.len() as i64));
@@ -193,7 +216,11 @@ fn print_remainders(
     print_remainders(plan, printer, shape.clone(), rest, text);
     text.close();
     let mut single = shape.clone();
-    let vector = single.vector.as_ref().filter(|(d, _)| d.var == *var).map(|(d, l)| (d.offsets.len(), *l));
+    let vector = single
+        .vector
+        .as_ref()
+        .filter(|(d, _)| d.var == *var)
+        .map(|(d, l)| (d.offsets.len(), *l));
     match vector {
         Some((count, lanes)) => {
             text.open("else");
@@ -229,9 +256,25 @@ fn print_body(plan: &StagePlan, printer: &Printer<'_>, shape: &Shape, text: &mut
             combiner,
             value,
             epilogue,
-        } => print_reduction(plan, printer, shape, *combiner, &Value::Scalar(value), epilogue, text),
+        } => print_reduction(
+            plan,
+            printer,
+            shape,
+            *combiner,
+            &Value::Scalar(value),
+            epilogue,
+            text,
+        ),
         StageBody::Contract { a, b, epilogue } => {
-            print_reduction(plan, printer, shape, Combiner::Sum, &Value::Product(a, b), epilogue, text);
+            print_reduction(
+                plan,
+                printer,
+                shape,
+                Combiner::Sum,
+                &Value::Product(a, b),
+                epilogue,
+                text,
+            );
         }
     }
 }
@@ -243,13 +286,24 @@ enum Value<'a> {
 }
 
 /// Stores one register's value.
-fn print_store(stage: &Stage, printer: &Printer<'_>, shape: &Shape, register: &Register, value: &Scalar, reduced: &str, text: &mut Text) {
+fn print_store(
+    stage: &Stage,
+    printer: &Printer<'_>,
+    shape: &Shape,
+    register: &Register,
+    value: &Scalar,
+    reduced: &str,
+    text: &mut Text,
+) {
     let at = printer.index(&shifted(&stage.index[0], &register.shift));
     let value = shifted_scalar(value, &register.shift);
     match &shape.vector {
         Some((d, lanes)) => {
             let value = printer.vector(&value, &d.var, *lanes, reduced);
-            text.line(format!("ST{lanes}({} + ({at}), {value});", buffer_name(stage.output)));
+            text.line(format!(
+                "ST{lanes}({} + ({at}), {value});",
+                buffer_name(stage.output)
+            ));
         }
         None => text.line(printer.store(&at, &printer.scalar(&value, reduced))),
     }
@@ -284,7 +338,11 @@ fn print_reduction(
     let lanes = shape.vector.as_ref().map(|(_, l)| *l);
     for r in &registers {
         match lanes {
-            Some(l) => text.line(format!("v{l} acc{} = VS{l}({});", r.suffix, identity(combiner, t))),
+            Some(l) => text.line(format!(
+                "v{l} acc{} = VS{l}({});",
+                r.suffix,
+                identity(combiner, t)
+            )),
             None => text.line(format!(
                 "{} acc{} = {};",
                 crate::codegen::c::value_type(t),
@@ -294,7 +352,11 @@ fn print_reduction(
         }
         if let Some((_, l, unroll)) = &dot {
             for q in 0..*unroll {
-                text.line(format!("v{l} part{}_{q} = VS{l}({});", r.suffix, identity(combiner, t)));
+                text.line(format!(
+                    "v{l} part{}_{q} = VS{l}({});",
+                    r.suffix,
+                    identity(combiner, t)
+                ));
             }
         }
     }
@@ -327,7 +389,17 @@ fn print_reduction(
     }
     match (&dot, &inner) {
         (Some((var, lanes, unroll)), Some(l)) => {
-            print_dot_steps(printer, shape, &registers, combiner, value, &factors, (var, *lanes, *unroll), l, text);
+            print_dot_steps(
+                printer,
+                shape,
+                &registers,
+                combiner,
+                value,
+                &factors,
+                (var, *lanes, *unroll),
+                l,
+                text,
+            );
         }
         _ => print_step(printer, shape, &registers, combiner, value, &factors, t, text),
     }
@@ -342,12 +414,21 @@ fn print_reduction(
                 text.line(format!("{acc} = {};", combine(combiner, t, &acc, &part)));
             }
         }
-        print_store(&plan.stage, printer, shape, r, epilogue, &format!("acc{}", r.suffix), text);
+        print_store(
+            &plan.stage,
+            printer,
+            shape,
+            r,
+            epilogue,
+            &format!("acc{}", r.suffix),
+            text,
+        );
     }
     text.close();
 }
 
 /// One step of the reductions: every accumulator combined with its value.
+#[allow(clippy::too_many_arguments)] // one printer call; a struct of these would be built for this call only
 fn print_step(
     printer: &Printer<'_>,
     shape: &Shape,
@@ -365,7 +446,9 @@ fn print_step(
                 let value = shifted_scalar(value, &r.shift);
                 let acc = format!("acc{}", r.suffix);
                 let e = match &shape.vector {
-                    Some((d, l)) => combine_vectors(combiner, *l, &acc, &printer.vector(&value, &d.var, *l, "0")),
+                    Some((d, l)) => {
+                        combine_vectors(combiner, *l, &acc, &printer.vector(&value, &d.var, *l, "0"))
+                    }
                     None => combine(combiner, t, &acc, &printer.scalar(&value, "0")),
                 };
                 text.line(format!("{acc} = {e};"));
@@ -383,10 +466,7 @@ fn print_step(
                         declared.push(name.clone());
                         let (ty, e) = match (&shape.vector, along) {
                             (Some((d, l)), true) => (format!("v{l}"), f.vector(r, &d.var, *l, printer)),
-                            _ => (
-                                crate::codegen::c::value_type(t).to_owned(),
-                                f.scalar(r, printer),
-                            ),
+                            _ => (crate::codegen::c::value_type(t).to_owned(), f.scalar(r, printer)),
                         };
                         text.line(format!("const {ty} {name} = {e};"));
                     }
@@ -436,7 +516,8 @@ fn print_dot_steps(
                         shift.push((var.clone(), by));
                         let value = shifted_scalar(value, &shift);
                         let part = format!("part{}_{q}", r.suffix);
-                        let e = combine_vectors(combiner, lanes, &part, &printer.vector(&value, var, lanes, "0"));
+                        let e =
+                            combine_vectors(combiner, lanes, &part, &printer.vector(&value, var, lanes, "0"));
                         text.line(format!("{part} = {e};"));
                     }
                 }
@@ -449,7 +530,10 @@ fn print_dot_steps(
                             let name = format!("f{i}{key}_{q}");
                             if !declared.contains(&name) {
                                 declared.push(name.clone());
-                                text.line(format!("const v{lanes} {name} = {};", f.dot_vector(r, var, by, lanes, printer)));
+                                text.line(format!(
+                                    "const v{lanes} {name} = {};",
+                                    f.dot_vector(r, var, by, lanes, printer)
+                                ));
                             }
                             names.push(name);
                         }
@@ -465,9 +549,12 @@ fn print_dot_steps(
     for r in registers {
         let acc = format!("acc{}", r.suffix);
         let e = match value {
-            Value::Scalar(value) => {
-                combine(combiner, DType::F32, &acc, &printer.scalar(&shifted_scalar(value, &r.shift), "0"))
-            }
+            Value::Scalar(value) => combine(
+                combiner,
+                DType::F32,
+                &acc,
+                &printer.scalar(&shifted_scalar(value, &r.shift), "0"),
+            ),
             Value::Product(..) => {
                 let products: Vec<String> = factors.iter().map(|f| f.tail(r, var, printer)).collect();
                 format!("{acc} + {}", products.join(" * "))
@@ -505,11 +592,16 @@ impl Factor {
         if !affine {
             return;
         }
-        let at = walked
-            .iter()
-            .fold(self.rest.clone(), |e, l| substitute_one(&e, &l.var, &SymExpr::zero()));
+        let at = walked.iter().fold(self.rest.clone(), |e, l| {
+            substitute_one(&e, &l.var, &SymExpr::zero())
+        });
         let ty = element_type(printer.buffers[self.access.buffer].dtype);
-        text.line(format!("const {ty} *{} = {} + ({});", self.base, self.pointer, printer.index(&at)));
+        text.line(format!(
+            "const {ty} *{} = {} + ({});",
+            self.base,
+            self.pointer,
+            printer.index(&at)
+        ));
         self.pointer = self.base.to_owned();
         // The tile's displacements are taken from the whole offset; `rest` keeps what the loops still add.
         self.rest = self.rest.clone() - at;
@@ -520,7 +612,9 @@ impl Factor {
         if self.level == 0 {
             return;
         }
-        let Some(s) = stride(&self.rest, &l.var) else { return };
+        let Some(s) = stride(&self.rest, &l.var) else {
+            return;
+        };
         if s == SymExpr::zero() {
             return;
         }
@@ -549,7 +643,10 @@ impl Factor {
                 key.push_str("_x");
             }
         }
-        let along = shape.vector.as_ref().is_some_and(|(d, _)| mentions(&whole, &d.var));
+        let along = shape
+            .vector
+            .as_ref()
+            .is_some_and(|(d, _)| mentions(&whole, &d.var));
         (key, along)
     }
     /// The displacement of a register from the pointer.

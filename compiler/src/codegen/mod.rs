@@ -24,7 +24,12 @@ pub fn phase_symbol(kernel: &str, phase: usize) -> String {
 
 /// The prelude of a translation unit for a target.
 pub fn prelude(target: &Target) -> String {
-    math::prelude(&[4, 8, 16].into_iter().filter(|l| *l <= target.lanes()).collect::<Vec<_>>())
+    math::prelude(
+        &[4, 8, 16]
+            .into_iter()
+            .filter(|l| *l <= target.lanes())
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// The C functions of a program, one per phase, without the prelude.
@@ -58,7 +63,11 @@ fn print_phase(program: &TensorProgram, phase: &PhasePlan, ranges: &Ranges, symb
         if !used.contains(&id) {
             continue;
         }
-        let constant = if b.role == BufferRole::Input || !written.contains(&id) { "const " } else { "" };
+        let constant = if b.role == BufferRole::Input || !written.contains(&id) {
+            "const "
+        } else {
+            ""
+        };
         text.line(format!(
             "{constant}{} *restrict {} = bufs[{i}];",
             element_type(b.dtype),
@@ -75,8 +84,16 @@ fn print_phase(program: &TensorProgram, phase: &PhasePlan, ranges: &Ranges, symb
     for (k, item) in phase.parallel.iter().enumerate().rev() {
         let name = var_name(&item.var);
         let count = index_expr(&item.extent.ceil_div(item.step), ranges);
-        let digit = if k == 0 { rest.clone() } else { format!("{rest} % ({count})") };
-        let scaled = if item.step == 1 { digit } else { format!("{digit} * {}", item.step) };
+        let digit = if k == 0 {
+            rest.clone()
+        } else {
+            format!("{rest} % ({count})")
+        };
+        let scaled = if item.step == 1 {
+            digit
+        } else {
+            format!("{digit} * {}", item.step)
+        };
         text.line(format!(
             "i64 {name} = {};",
             tile_start(&format!("({scaled})"), item.extent.as_const(), item.step)

@@ -75,7 +75,10 @@ impl Toolchain {
     /// # Errors
     /// When no compiler answers `--version`.
     pub fn with_cache(cache: Option<PathBuf>) -> Result<Self, ToolchainError> {
-        let mut candidates: Vec<String> = std::env::var("CC").into_iter().filter(|c| !c.is_empty()).collect();
+        let mut candidates: Vec<String> = std::env::var("CC")
+            .into_iter()
+            .filter(|c| !c.is_empty())
+            .collect();
         candidates.extend(["cc", "gcc", "clang"].map(str::to_owned));
         for command in &candidates {
             let Ok(output) = Command::new(command).arg("--version").output() else {
@@ -155,7 +158,10 @@ impl Toolchain {
     /// As [`Toolchain::compile`]; the first failing unit in order is reported.
     pub fn build(&self, sources: &[String], isa: Isa) -> Result<Object, ToolchainError> {
         let key = self.key(&sources.join("\n/* next unit */\n"), isa);
-        let entry = self.cache.as_ref().map(|dir| dir.join(format!("{}.so", key.to_hex())));
+        let entry = self
+            .cache
+            .as_ref()
+            .map(|dir| dir.join(format!("{}.so", key.to_hex())));
         if let Some(bytes) = entry.as_deref().and_then(read_entry) {
             return Ok(Object { bytes, cached: true });
         }
@@ -290,7 +296,11 @@ pub fn jobs() -> usize {
 
 /// `$RELAYOUT_CACHE`, else `relayout/kernels` in the user's cache directory; `None` when there is no such place.
 pub fn default_cache() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     set("RELAYOUT_CACHE")
         .map(|d| d.join("kernels"))
         .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("relayout/kernels")))
@@ -321,7 +331,9 @@ fn write_entry(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// Removes the least recently used entries until the directory holds at most `limit` bytes. Entries that another process has
 /// removed meanwhile are no error.
 fn evict(dir: &Path, limit: u64) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
         .flatten()
         .filter(|e| e.path().extension().is_some_and(|x| x == "so"))

@@ -142,10 +142,16 @@ impl TargetDescription {
             problem,
         };
         if self.threads == 0 || self.threads > 1024 {
-            return Err(bad("threads", format!("expected 1 to 1024, found {}", self.threads)));
+            return Err(bad(
+                "threads",
+                format!("expected 1 to 1024, found {}", self.threads),
+            ));
         }
         if let Some(b) = self.blocks.iter().find(|b| **b < 2 || **b > 256) {
-            return Err(bad("blocks", format!("expected factors from 2 to 256, found {b}")));
+            return Err(bad(
+                "blocks",
+                format!("expected factors from 2 to 256, found {b}"),
+            ));
         }
         if self.caches.l1 == 0 || self.caches.l2 == 0 || self.caches.l3 == 0 {
             return Err(bad("caches", "a cache size of 0 bytes".to_owned()));

@@ -1,0 +1,2 @@
+//! Integration tests of the compiler.
+mod extract;

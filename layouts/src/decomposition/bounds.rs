@@ -1,0 +1,65 @@
+//! Lower bounds on treewidth.
+
+use std::collections::BTreeSet;
+
+/// Degeneracy (MMD): the largest minimum degree met when the vertex of least degree is removed again and again.
+/// A subgraph of minimum degree d has treewidth at least d. O(edges · log vertices).
+pub fn degeneracy(adjacency: &[Vec<u32>]) -> usize {
+    let mut degree: Vec<usize> = adjacency.iter().map(Vec::len).collect();
+    let mut queue: BTreeSet<(usize, u32)> = degree.iter().copied().zip(0..).collect();
+    let mut removed = vec![false; adjacency.len()];
+    let mut bound = 0;
+    while let Some((d, v)) = queue.pop_first() {
+        bound = bound.max(d);
+        removed[v as usize] = true;
+        for &u in &adjacency[v as usize] {
+            if !removed[u as usize] {
+                queue.remove(&(degree[u as usize], u));
+                degree[u as usize] -= 1;
+                queue.insert((degree[u as usize], u));
+            }
+        }
+    }
+    bound
+}
+
+/// Minor-min-width (MMD+ with the least-common-neighbour rule): like [`degeneracy`], but the vertex is contracted into
+/// the neighbour with which it shares the fewest neighbours. Treewidth never grows under contraction, so every minimum
+/// degree met is a bound, and at least as good a one.
+pub fn minor_min_width(adjacency: &[Vec<u32>]) -> usize {
+    let mut adj: Vec<BTreeSet<u32>> = adjacency.iter().map(|n| n.iter().copied().collect()).collect();
+    let mut queue: BTreeSet<(usize, u32)> = adj.iter().map(BTreeSet::len).zip(0..).collect();
+    let mut bound = 0;
+    while let Some((d, v)) = queue.pop_first() {
+        bound = bound.max(d);
+        if queue.len() <= bound {
+            break; // every further degree is below the number of vertices left
+        }
+        let neighbours = std::mem::take(&mut adj[v as usize]);
+        let shared = |u: u32| {
+            neighbours
+                .iter()
+                .filter(|&&w| adj[u as usize].contains(&w))
+                .count()
+        };
+        let into = neighbours
+            .iter()
+            .copied()
+            .min_by_key(|&u| (shared(u), adj[u as usize].len(), u));
+        let touched: Vec<u32> = neighbours.iter().copied().collect();
+        for &u in &touched {
+            queue.remove(&(adj[u as usize].len(), u));
+            adj[u as usize].remove(&v);
+        }
+        if let Some(into) = into {
+            for &u in touched.iter().filter(|&&u| u != into) {
+                adj[u as usize].insert(into);
+                adj[into as usize].insert(u);
+            }
+        }
+        for &u in &touched {
+            queue.insert((adj[u as usize].len(), u));
+        }
+    }
+    bound
+}

@@ -1,0 +1,287 @@
+//! `exact`: proven optima by variable elimination in a cost function network.
+//!
+//! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
+//! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
+//! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated. Where they
+//! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
+//! a relaxation (mini-buckets) may improve its bound.
+//!
+//! With `k` above 1, `k_best` goes on to the next cheapest assignments whose programs differ; that costs an elimination
+//! per tensor and solution. The counter `k_complete` is 0 when a limit cut it short.
+//!
+//! Time and memory (for one solution) are linear in the number of operators at bounded width.
+
+mod dominance;
+mod eliminate;
+mod k_best;
+mod model;
+mod network;
+mod solve;
+
+pub use model::Hubs;
+
+use crate::greedy::Greedy;
+use crate::id::ConfigId;
+use crate::maxsat::SatSolver;
+use crate::nearest::nearest;
+use crate::problem::Problem;
+use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
+
+/// The strategy, with its switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exact {
+    /// Remove dominated values.
+    pub dominance: bool,
+    /// Give produced layouts variables of their own.
+    pub produced: bool,
+    /// Give the requests of operators with many configurations variables of their own.
+    pub requests: bool,
+    /// How shared conversions are modelled.
+    pub hubs: Hubs,
+    /// Where tables grow large, try a search by cores before and after them.
+    pub search: bool,
+}
+
+impl Default for Exact {
+    fn default() -> Self {
+        Self {
+            dominance: true,
+            produced: true,
+            requests: true,
+            hubs: Hubs::Subsets(3),
+            search: true,
+        }
+    }
+}
+
+/// The names of the switches, for [`Exact::without`].
+pub const SWITCHES: &[(&str, &str)] = &[
+    (
+        "dominance",
+        "dead-end elimination of values that another can replace",
+    ),
+    (
+        "produced",
+        "variables for the layouts that operators with many configurations produce",
+    ),
+    (
+        "requests",
+        "variables for the layouts that operators with many configurations request",
+    ),
+    (
+        "subsets",
+        "one subset-valued hub per tensor of few shared layouts, in place of Boolean ones",
+    ),
+];
+
+/// No switch has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`exact` has no switch {name:?}; did you mean {nearest:?}?")]
+pub struct UnknownSwitch {
+    /// The name asked for.
+    pub name: String,
+    /// The nearest name there is.
+    pub nearest: &'static str,
+}
+
+impl Exact {
+    /// The same with a reduction switched off.
+    ///
+    /// # Errors
+    /// [`UnknownSwitch`], with the nearest name.
+    pub fn without(mut self, switch: &str) -> Result<Self, UnknownSwitch> {
+        match switch {
+            "dominance" => self.dominance = false,
+            "produced" => self.produced = false,
+            "requests" => self.requests = false,
+            "search" => self.search = false,
+            "subsets" => self.hubs = Hubs::Boolean,
+            _ => {
+                let names: Vec<&str> = SWITCHES.iter().map(|s| s.0).collect();
+                return Err(UnknownSwitch {
+                    name: switch.into(),
+                    nearest: nearest(switch, &names),
+                });
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
+const MANY_CONFIGS: usize = 16;
+
+/// Tables up to this size are filled without a second thought: some ten milliseconds each.
+const EASY_ENTRIES: usize = 1 << 20;
+
+/// Decisions of the SAT solver before larger tables are tried: a few seconds.
+const SEARCH_EFFORT: u64 = 3_000_000;
+
+impl Strategy for Exact {
+    fn name(&self) -> &str {
+        "exact"
+    }
+
+    fn solve(
+        &self,
+        problem: &Problem,
+        budget: &Budget,
+        trace: &mut Trace<'_>,
+    ) -> Result<Solutions, SolveError> {
+        let bound = problem.sum_of_minimum_costs();
+        trace.bound(bound);
+        if let Some(o) = problem.operator_without_configs() {
+            return Ok(Solutions::operator_without_configs(problem, o));
+        }
+        let modelling = model::Modelling {
+            hubs: self.hubs,
+            produced_from: if self.produced { MANY_CONFIGS } else { usize::MAX },
+            requests_from: if self.requests { MANY_CONFIGS } else { usize::MAX },
+        };
+        let infeasible = || Solutions {
+            proof: "variable elimination leaves a domain empty".into(),
+            ..Solutions::none(Status::Infeasible, bound)
+        };
+        let Ok(network) = model::build(problem, modelling) else {
+            return Ok(infeasible());
+        };
+        let variables = network.values.len() as u64;
+        let base = (budget.k > 1).then(|| network.clone());
+        let mut elimination = solve::Elimination::new(network, budget, self.dominance);
+        let mut outcome = elimination.run(if self.search { EASY_ENTRIES } else { usize::MAX });
+        let mut by_search = None;
+        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome) {
+            // Wide, but perhaps easy for a search by cores; if not, the tables after all; at last, whatever is left.
+            trace.bound(elimination.net.constant);
+            let found = self.search(problem, budget, Some(SEARCH_EFFORT), None, trace)?;
+            if found.status == Status::Timeout && !budget.exhausted() {
+                outcome = elimination.run(usize::MAX);
+                by_search = Some(found);
+                if let solve::Outcome::OutOfMemory { .. } = outcome {
+                    let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+                    by_search = Some(self.search(problem, budget, None, known, trace)?);
+                }
+            } else {
+                by_search = Some(found);
+            }
+        }
+        if let solve::Outcome::OutOfMemory { wanted } = outcome
+            && by_search
+                .as_ref()
+                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
+        {
+            outcome = match elimination.relax() {
+                solve::Outcome::Infeasible => solve::Outcome::Infeasible,
+                _ => solve::Outcome::OutOfMemory { wanted },
+            };
+        }
+        let constant = elimination.net.constant;
+        let mut solutions = match outcome {
+            solve::Outcome::Solved(values) => {
+                let assignment: Vec<_> = values[..problem.operators().len()]
+                    .iter()
+                    .map(|&v| ConfigId(v))
+                    .collect();
+                let solution = Solution::claimed(problem, assignment.clone(), constant)?;
+                trace.incumbent(solution.cost);
+                trace.bound(solution.cost);
+                let proof = "variable elimination".into();
+                let mut solutions = Solutions {
+                    proof,
+                    ..Solutions::one(Status::Optimal, solution, constant)
+                };
+                if let Some(base) = base {
+                    let first = (assignment, constant);
+                    let found = k_best::k_best(problem, &base, first, budget.k, self.dominance, budget);
+                    for (assignment, cost) in found.solutions.into_iter().skip(1) {
+                        solutions
+                            .ranked
+                            .push(Solution::claimed(problem, assignment, cost)?);
+                    }
+                    let counted = [
+                        ("k_complete", u64::from(found.complete)),
+                        ("k_eliminations", found.solved),
+                    ];
+                    solutions.counters.extend(counted);
+                }
+                solutions
+            }
+            solve::Outcome::Infeasible => infeasible(),
+            solve::Outcome::OutOfMemory { wanted } => {
+                let mut solutions =
+                    stopped(Status::OutOfMemory, problem, budget, constant, by_search, trace)?;
+                solutions.counters.insert("wanted_bytes", wanted);
+                solutions
+            }
+            solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
+        };
+        let c = elimination.counters;
+        solutions.peak_bytes = elimination.meter.peak();
+        solutions.counters.extend([
+            ("variables", variables),
+            ("dominated_values", c.dominated),
+            ("fixed_variables", c.fixed),
+            ("eliminated_variables", c.eliminated),
+            ("table_entries", c.entries),
+            ("largest_table", c.largest_table),
+            ("split_variables", c.split),
+        ]);
+        Ok(solutions)
+    }
+}
+
+impl Exact {
+    /// A core-guided search (see [`crate::maxsat`]) from the best assignment known, greedy's if none.
+    fn search(
+        &self,
+        problem: &Problem,
+        budget: &Budget,
+        effort: Option<u64>,
+        known: Option<Solution>,
+        trace: &mut Trace<'_>,
+    ) -> Result<Solutions, SolveError> {
+        let known = match known {
+            Some(solution) => Some(solution),
+            None => Greedy.solve(problem, budget, trace)?.ranked.into_iter().next(),
+        };
+        crate::maxsat::core_guided(problem, SatSolver::default(), budget, effort, known, trace)
+    }
+}
+
+/// The best of what the search found (greedy's assignment if it did not run) under the better bound; optimal when an
+/// assignment meets it.
+fn stopped(
+    status: Status,
+    problem: &Problem,
+    budget: &Budget,
+    bound: u64,
+    by_search: Option<Solutions>,
+    trace: &mut Trace<'_>,
+) -> Result<Solutions, SolveError> {
+    let mut solutions = match by_search {
+        Some(s) if matches!(s.status, Status::Optimal | Status::Infeasible) => return Ok(s),
+        Some(s) => Solutions {
+            status: if budget.exhausted() {
+                Status::Timeout
+            } else {
+                status
+            },
+            ..s
+        },
+        None => Solutions {
+            counters: Default::default(),
+            ..Greedy.solve(problem, budget, trace)?
+        },
+    };
+    trace.bound(bound);
+    solutions.lower_bound = solutions.lower_bound.max(bound);
+    solutions.status = match solutions.best() {
+        Some(best) if best.cost == solutions.lower_bound => {
+            solutions.proof = "the relaxation's bound meets the assignment".into();
+            Status::Optimal
+        }
+        _ if budget.exhausted() => Status::Timeout,
+        _ => status,
+    };
+    Ok(solutions)
+}

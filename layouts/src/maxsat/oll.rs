@@ -1,0 +1,375 @@
+//! Core-guided search: OLL (Andres, Kaufmann, Matheis, Schaub 2012; in the RC2 form of Ignatiev, Morgado,
+//! Marques-Silva 2019) with stratification by weight, core trimming and minimisation, core exhaustion, and hardening by
+//! the incumbent. Cores are relaxed by incremental totalizers (rustsat).
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use rustsat::encodings::card::{BoundUpper, BoundUpperIncremental, Totalizer};
+use rustsat::instances::{BasicVarManager, Cnf, ManageVars};
+use rustsat::types::{Lit, Var};
+
+use super::backend::{Answer, Sat};
+use super::objective::{Objective, lit};
+use crate::encoding::{Encoding, Literal};
+use crate::meter::Meter;
+use crate::problem::Problem;
+use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Trace};
+
+/// Decisions that minimising one core may take per literal, and that exhausting one may take per step.
+const EFFORT: u64 = 2000;
+/// Cores longer than this are trimmed only: minimising them literal by literal does not pay.
+const MINIMISE_UP_TO: usize = 40;
+
+pub(crate) struct Search<'a> {
+    problem: &'a Problem,
+    encoding: &'a Encoding,
+    budget: &'a Budget,
+    sat: Box<dyn Sat>,
+    meter: Meter,
+    variables: BasicVarManager,
+    /// Assumptions and what it costs to give each up. A B-tree, so that every run assumes in the same order.
+    weights: BTreeMap<Lit, u64>,
+    /// Which totalizer's output an assumption negates, and how many of its inputs that allows to be true.
+    outputs: FxHashMap<Lit, (usize, usize)>,
+    sums: Vec<Totalizer>,
+    lower: u64,
+    best: Option<Solution>,
+    cores: u64,
+    core_literals: u64,
+    hardened: u64,
+    sat_calls: u64,
+    wanted: u64,
+    /// Decisions that the whole search may take.
+    effort: u64,
+}
+
+/// Why the search stopped early.
+enum Stop {
+    Limit(Status),
+    Error(SolveError),
+}
+
+impl From<SolveError> for Stop {
+    fn from(e: SolveError) -> Self {
+        Self::Error(e)
+    }
+}
+
+impl<'a> Search<'a> {
+    pub fn new(
+        problem: &'a Problem,
+        encoding: &'a Encoding,
+        mut sat: Box<dyn Sat>,
+        budget: &'a Budget,
+        meter: Meter,
+        best: Option<Solution>,
+    ) -> Result<Self, SolveError> {
+        let objective = Objective::new(encoding);
+        for clause in &encoding.hard {
+            sat.add(clause.iter().copied().map(lit).collect())?;
+        }
+        for pair in encoding.pairs() {
+            sat.add(pair.into_iter().map(lit).collect())?;
+        }
+        for clause in objective.clauses {
+            sat.add(clause)?;
+        }
+        Ok(Self {
+            problem,
+            encoding,
+            budget,
+            sat,
+            meter,
+            variables: BasicVarManager::from_next_free(Var::new(objective.next_variable)),
+            weights: objective.literals.into_iter().map(|(l, w)| (!l, w)).collect(),
+            outputs: FxHashMap::default(),
+            sums: Vec::new(),
+            lower: objective.constant,
+            best,
+            cores: 0,
+            core_literals: 0,
+            hardened: 0,
+            sat_calls: 0,
+            wanted: 0,
+            effort: u64::MAX,
+        })
+    }
+
+    pub fn run(&mut self, effort: Option<u64>, trace: &mut Trace<'_>) -> Result<Status, SolveError> {
+        self.effort = effort.unwrap_or(u64::MAX);
+        match self.search(trace) {
+            Ok(status) | Err(Stop::Limit(status)) => Ok(status),
+            Err(Stop::Error(e)) => Err(e),
+        }
+    }
+
+    pub fn into_solutions(self, status: Status) -> Solutions {
+        let proof = match status {
+            Status::Optimal => "cores cover the cost of the best model",
+            Status::Infeasible => "the hard clauses are unsatisfiable",
+            _ => "",
+        };
+        // Refutations after hardening speak of better models only, so that the bound may run past the incumbent.
+        let lower = self.best.as_ref().map_or(self.lower, |b| self.lower.min(b.cost));
+        let mut solutions = Solutions::none(status, lower);
+        solutions.ranked.extend(self.best);
+        solutions.proof = proof.into();
+        solutions.peak_bytes = self.meter.peak();
+        solutions.counters.extend([
+            ("variables", self.encoding.meanings.len() as u64),
+            (
+                "hard_clauses",
+                self.encoding.hard.len() as u64 + self.encoding.pairs().count() as u64,
+            ),
+            ("soft_clauses", self.encoding.soft.len() as u64),
+            ("cores", self.cores),
+            ("core_literals", self.core_literals),
+            ("hardened", self.hardened),
+            ("sat_calls", self.sat_calls),
+        ]);
+        if self.wanted > 0 {
+            solutions.counters.insert("wanted_bytes", self.wanted);
+        }
+        solutions
+    }
+
+    fn search(&mut self, trace: &mut Trace<'_>) -> Result<Status, Stop> {
+        trace.bound(self.lower);
+        let mut stratum = self.weights.values().copied().max().unwrap_or(0);
+        loop {
+            if self.best.as_ref().is_some_and(|b| b.cost <= self.lower) {
+                return Ok(self.optimal(trace));
+            }
+            self.harden()?;
+            let assumptions: Vec<Lit> = self
+                .weights
+                .iter()
+                .filter(|(_, w)| **w >= stratum)
+                .map(|(l, _)| *l)
+                .collect();
+            match self.query(&assumptions, None)? {
+                Some(Answer::Sat) => {
+                    self.improve(trace)?;
+                    let Some(next) = self.weights.values().copied().filter(|&w| w < stratum).max() else {
+                        return Ok(self.optimal(trace));
+                    };
+                    // Halving at least: strata of one weight each would mean a query per distinct weight.
+                    let half = self
+                        .weights
+                        .values()
+                        .copied()
+                        .filter(|&w| w <= stratum / 2)
+                        .max()
+                        .unwrap_or(next);
+                    stratum = half;
+                }
+                Some(Answer::Unsat(core)) if core.is_empty() => {
+                    // Hardening forbids what cannot beat the incumbent, so an incumbent here is optimal.
+                    return Ok(if self.best.is_some() {
+                        self.optimal(trace)
+                    } else {
+                        Status::Infeasible
+                    });
+                }
+                Some(Answer::Unsat(core)) => {
+                    self.relax(core)?;
+                    trace.bound(self.lower.min(self.best.as_ref().map_or(u64::MAX, |b| b.cost)));
+                }
+                Some(Answer::Interrupted) | None => return Ok(Status::Timeout),
+            }
+        }
+    }
+
+    fn optimal(&mut self, trace: &mut Trace<'_>) -> Status {
+        if let Some(best) = &self.best {
+            self.lower = best.cost;
+            trace.bound(self.lower);
+        }
+        Status::Optimal
+    }
+
+    /// One SAT query; `None` when the effort or the budget ran out.
+    fn query(&mut self, assumptions: &[Lit], effort: Option<u64>) -> Result<Option<Answer>, Stop> {
+        self.sat_calls += 1;
+        let left = self.effort.saturating_sub(self.sat.spent());
+        if left == 0 {
+            return Ok(None);
+        }
+        let effort = Some(effort.map_or(left, |e| e.min(left)));
+        Ok(match self.sat.solve(assumptions, effort)? {
+            Answer::Interrupted => None,
+            answer => Some(answer),
+        })
+    }
+
+    /// Takes the last model as the incumbent if it is better.
+    fn improve(&mut self, trace: &mut Trace<'_>) -> Result<(), Stop> {
+        let model = |v: u32| self.sat.holds(lit(Literal::positive(v)));
+        let Some(assignment) = self.encoding.decode(model) else {
+            let message = "a model of the hard clauses leaves an operator without configuration".into();
+            return Err(SolveError::Backend {
+                library: "rustsat",
+                message,
+            }
+            .into());
+        };
+        let solution = Solution::new(self.problem, assignment).map_err(|source| SolveError::Invalid {
+            claimed: self.lower,
+            source,
+        })?;
+        if self.best.as_ref().is_none_or(|b| solution.cost < b.cost) {
+            trace.incumbent(solution.cost);
+            self.best = Some(solution);
+        }
+        Ok(())
+    }
+
+    /// An assumption that costs more than the gap holds in every better model: it becomes a fact.
+    fn harden(&mut self) -> Result<(), Stop> {
+        let Some(best) = &self.best else { return Ok(()) };
+        let gap = best.cost.saturating_sub(self.lower);
+        let fixed: Vec<Lit> = self
+            .weights
+            .iter()
+            .filter(|(_, w)| **w > gap)
+            .map(|(l, _)| *l)
+            .collect();
+        for l in fixed {
+            self.weights.remove(&l);
+            self.sat.add([l].into_iter().collect())?;
+            self.hardened += 1;
+        }
+        Ok(())
+    }
+
+    fn relax(&mut self, core: Vec<Lit>) -> Result<(), Stop> {
+        let core = self.minimise(core)?;
+        if core.is_empty() {
+            return Ok(()); // unsatisfiable without assumptions: the next query says so again
+        }
+        self.cores += 1;
+        self.core_literals += core.len() as u64;
+        let weight = core
+            .iter()
+            .filter_map(|l| self.weights.get(l))
+            .copied()
+            .min()
+            .unwrap_or(0);
+        self.lower += weight;
+        for &l in &core {
+            if let Some(w) = self.weights.get_mut(&l) {
+                *w -= weight;
+                if *w == 0 {
+                    self.weights.remove(&l);
+                }
+            }
+            if let Some(&(sum, allowed)) = self.outputs.get(&l) {
+                self.assume_output(sum, allowed + 1, weight)?;
+            }
+        }
+        if let [l] = core[..] {
+            self.sat.add([!l].into_iter().collect())?;
+            return Ok(());
+        }
+        self.sat.add(core.iter().map(|&l| !l).collect())?;
+        // Building the tree takes a node per literal; its clauses come with the outputs.
+        self.take(core.len() as u64 * 64)?;
+        self.sums
+            .push(Totalizer::from(core.iter().map(|&l| !l).collect::<Vec<_>>()));
+        let sum = self.sums.len() - 1;
+        let allowed = self.exhaust(sum, core.len(), weight)?;
+        self.assume_output(sum, allowed, weight)
+    }
+
+    /// Raises the bound of a fresh core's sum while that alone is refuted: each step is a core of its own.
+    fn exhaust(&mut self, sum: usize, len: usize, weight: u64) -> Result<usize, Stop> {
+        let mut allowed = 1;
+        while allowed < len {
+            let Some(output) = self.output(sum, allowed)? else {
+                break;
+            };
+            match self.query(&[output], Some(EFFORT))? {
+                Some(Answer::Unsat(_)) => {
+                    self.sat.add([!output].into_iter().collect())?;
+                    self.lower += weight;
+                    allowed += 1;
+                }
+                _ => break,
+            }
+        }
+        Ok(allowed)
+    }
+
+    /// Assumes at the given weight that at most `allowed` inputs of the sum are true.
+    fn assume_output(&mut self, sum: usize, allowed: usize, weight: u64) -> Result<(), Stop> {
+        if let Some(output) = self.output(sum, allowed)? {
+            *self.weights.entry(output).or_insert(0) += weight;
+            self.outputs.insert(output, (sum, allowed));
+        }
+        Ok(())
+    }
+
+    /// The literal that says "at most `allowed` inputs are true"; `None` when there are no more inputs than that.
+    fn output(&mut self, sum: usize, allowed: usize) -> Result<Option<Lit>, Stop> {
+        let mut clauses = Cnf::new();
+        let before = self.variables.n_used();
+        let totalizer = &mut self.sums[sum];
+        let fail = |e: &dyn std::fmt::Display| SolveError::Backend {
+            library: "rustsat",
+            message: e.to_string(),
+        };
+        totalizer
+            .encode_ub_change(allowed..=allowed, &mut clauses, &mut self.variables)
+            .map_err(|e| fail(&e))?;
+        let enforced = totalizer.enforce_ub(allowed).map_err(|e| fail(&e))?;
+        let literals: u64 = clauses.iter().map(|c| 44 + 4 * c.len() as u64).sum();
+        self.take(literals + u64::from(self.variables.n_used() - before) * 96)?;
+        for clause in clauses {
+            self.sat.add(clause)?;
+        }
+        Ok(enforced.first().copied())
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.meter.take(bytes).map_err(|e| {
+            self.wanted = e.wanted;
+            Stop::Limit(Status::OutOfMemory)
+        })
+    }
+
+    /// Trims the core by asking again, then drops literals one by one while little effort shows the rest to be a core.
+    fn minimise(&mut self, mut core: Vec<Lit>) -> Result<Vec<Lit>, Stop> {
+        for _ in 0..3 {
+            match self.query(&core, Some(10 * EFFORT))? {
+                Some(Answer::Unsat(smaller)) if smaller.len() < core.len() => core = smaller,
+                _ => break,
+            }
+        }
+        if core.len() > MINIMISE_UP_TO {
+            return Ok(core);
+        }
+        // Heavy literals first: the core's least weight is what the bound gains.
+        core.sort_by_key(|l| (self.weights.get(l).copied().unwrap_or(0), *l));
+        let mut i = 0;
+        while i < core.len() && core.len() > 1 {
+            if self.budget.exhausted() {
+                break;
+            }
+            let rest: Vec<Lit> = core
+                .iter()
+                .enumerate()
+                .filter(|&(j, _)| j != i)
+                .map(|(_, l)| *l)
+                .collect();
+            match self.query(&rest, Some(EFFORT))? {
+                Some(Answer::Unsat(smaller)) => {
+                    core.retain(|l| smaller.contains(l));
+                    i = 0;
+                }
+                _ => i += 1,
+            }
+        }
+        Ok(core)
+    }
+}

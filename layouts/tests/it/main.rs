@@ -1,0 +1,15 @@
+//! Integration tests of the crate.
+
+mod budgets;
+mod checking;
+mod decompositions;
+mod exactness;
+mod exports;
+mod files;
+mod generators;
+mod heuristics;
+mod imports;
+mod instances;
+mod problems;
+mod scale;
+mod support;
