@@ -1,2 +1,5 @@
 //! Integration tests of the compiler.
+mod common;
 mod extract;
+mod kernels;
+mod math;
