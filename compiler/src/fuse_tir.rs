@@ -9,6 +9,7 @@
 //! What can't be removed stays a workspace, which is correct and only slower.
 
 use crate::affine;
+use relayout_ir::annotation::DType;
 use relayout_ir::graph::{Expr, FuncId, GraphFunction, Module, ValueId};
 use relayout_ir::index::{Arena, Idx};
 use relayout_ir::program::{Access, Buffer, BufferId, BufferRole, Scalar, Stage, StageBody, TensorProgram};
@@ -410,8 +411,8 @@ fn eliminate_one(stages: &mut Vec<Stage>, buffers: &Arena<BufferId, Buffer>) -> 
         if stages[w + 1..r].iter().any(|s| inputs.contains(&s.output)) {
             continue;
         }
-        let merged = epilogue(&stages[w], &stages[r], b, &buffer.shape)
-            .or_else(|| inline(&stages[w], &stages[r], b, &buffer.shape));
+        let merged = epilogue(&stages[w], &stages[r], b, buffer)
+            .or_else(|| inline(&stages[w], &stages[r], b, buffer));
         if let Some(stage) = merged {
             stages[r] = stage;
             stages.remove(w);
@@ -419,6 +420,14 @@ fn eliminate_one(stages: &mut Vec<Stage>, buffers: &Arena<BufferId, Buffer>) -> 
         }
     }
     false
+}
+
+/// A value that no longer passes through a buffer, rounded as its store would have rounded it.
+fn rounded(value: &Scalar, dtype: DType) -> Scalar {
+    match dtype {
+        DType::F16 | DType::BF16 => Scalar::Cast(dtype, Box::new(value.clone())),
+        _ => value.clone(),
+    }
 }
 
 /// The one index with which a stage reads a buffer, if there is only one.
@@ -442,7 +451,8 @@ fn only_index(stage: &Stage, b: BufferId) -> Option<Vec<SymExpr>> {
 }
 
 /// The reader, an element-wise map, as the epilogue of the writer.
-fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> Option<Stage> {
+fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, buffer: &Buffer) -> Option<Stage> {
+    let shape = &buffer.shape;
     let StageBody::Map(value) = &reader.body else {
         return None;
     };
@@ -473,7 +483,7 @@ fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> O
     let _ = value;
     let put = |inner: &Scalar| {
         replace(moved_value, &mut |s| match s {
-            Scalar::Load(a) if a.buffer == b => Some(Some(inner.clone())),
+            Scalar::Load(a) if a.buffer == b => Some(Some(rounded(inner, buffer.dtype))),
             _ => None,
         })
     };
@@ -503,7 +513,8 @@ fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> O
 }
 
 /// The writer, a map over plain variables, substituted into the reader, which reads each element at most once.
-fn inline(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> Option<Stage> {
+fn inline(writer: &Stage, reader: &Stage, b: BufferId, buffer: &Buffer) -> Option<Stage> {
+    let shape = &buffer.shape;
     let StageBody::Map(value) = &writer.body else {
         return None;
     };
@@ -536,7 +547,7 @@ fn inline(writer: &Stage, reader: &Stage, b: BufferId, shape: &[SymExpr]) -> Opt
     let inner = affine::map_scalar_indices(value, &mut |e| e.substitute(&|v| assigned.get(v).cloned()));
     let put = |s: &Scalar| {
         replace(s, &mut |s| match s {
-            Scalar::Load(a) if a.buffer == b => Some(Some(inner.clone())),
+            Scalar::Load(a) if a.buffer == b => Some(Some(rounded(&inner, buffer.dtype))),
             _ => None,
         })
     };

@@ -367,12 +367,25 @@ pub struct Typing<'a> {
 }
 
 impl Typing<'_> {
-    /// The type of what a reduction or contraction produces.
+    /// The type of what a reduction or contraction produces: floats accumulate in `f32`, integer contractions in `i32`, or in
+    /// `i64` when a factor is.
     pub fn reduced(&self) -> DType {
         match &self.stage.body {
             StageBody::Map(_) => DType::F32,
-            StageBody::Reduce { value, .. } => self.of(value),
-            StageBody::Contract { a, .. } => self.buffers[a.buffer].dtype,
+            StageBody::Reduce { value, .. } => match self.of(value) {
+                t if t.is_float() => DType::F32,
+                t => t,
+            },
+            StageBody::Contract { a, b, .. } => {
+                let (a, b) = (self.buffers[a.buffer].dtype, self.buffers[b.buffer].dtype);
+                if a.is_float() {
+                    DType::F32
+                } else if a == DType::I64 || b == DType::I64 {
+                    DType::I64
+                } else {
+                    DType::I32
+                }
+            }
         }
     }
     /// The type of a scalar.

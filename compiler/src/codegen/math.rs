@@ -9,7 +9,7 @@
 //! | `exp` | 2 ulp, results below 2⁻¹²⁶ (denormal) included | n = round(x·log₂e), r = x − n·ln 2 in two parts, degree 7 |
 //! | `tanh` | 4 ulp | odd polynomial below 0.625, else 1 − 2/(e²ˣ + 1) |
 //! | `erf` | 4 ulp | odd polynomial below 0.9375, else 1 − exp(degree 8) |
-//! | `sigmoid` | 4 ulp | 1/(1 + e⁻ˣ) |
+//! | `sigmoid` | 4 ulp, results below 2⁻¹²⁶ included | 1/(1 + e⁻ˣ), or eˣ/(1 + eˣ) below 0 |
 //!
 //! `log`, `sin`, `cos` and `pow` call the C library lane by lane: they are rare in the models and its results are accurate.
 //! Polynomials are Chebyshev interpolants of the exact functions.
@@ -151,7 +151,10 @@ INLINE v@ erf@(v@ x) {
   large = (v@)((m@)large | ((m@)x & (int32_t)0x80000000));
   return sel@((m@)(a < 0.9375f), small, large);
 }
-INLINE v@ sigmoid@(v@ x) { return 1.0f / (1.0f + exp@(-x)); }
+INLINE v@ sigmoid@(v@ x) {
+  v@ e = exp@((v@)((m@)x | (int32_t)0x80000000)); /* of -|x|: never overflows, so that small results keep their digits */
+  return sel@((m@)(x < 0.0f), e, VS@(1.0f)) / (1.0f + e);
+}
 "#;
 
 /// Scalar forms, after the four-lane vectors are defined.

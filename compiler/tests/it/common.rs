@@ -1,7 +1,7 @@
 //! What the code-generation tests share: graphs of single operators under layouts, compiled and compared with the interpreter.
 
 use relayout_compiler::codegen::toolchain::Toolchain;
-use relayout_compiler::pipeline::{CompileOptions, CompiledModule, compile_selected};
+use relayout_compiler::pipeline::{CompileOptions, CompiledModule, Pass, compile_selected};
 use relayout_compiler::target::Target;
 use relayout_ir::annotation::{Annotation, DType};
 use relayout_ir::builder::{FunctionBuilder, attrs};
@@ -12,8 +12,7 @@ use relayout_ir::layout::{Layout, Split};
 use relayout_ir::op::by_name;
 use relayout_ir::sym::SymExpr;
 use relayout_ir::tensor::{RefValue, Tensor, TensorData};
-use relayout_runtime::session::{Options, Session};
-use relayout_runtime::tensor::HostTensor;
+use relayout_runtime::{HostTensor, Options, Session};
 use std::sync::Arc;
 
 /// A layout from its text form without the parentheses: `0,2,3,1` or `0,1,2,3,1:16`.
@@ -253,7 +252,14 @@ pub fn check_range(module: &Module, dims: &dyn Fn(&str) -> i64, tolerance: f32, 
     let Some(toolchain) = toolchain() else { return };
     relayout_ir::verify::verify(module).unwrap_or_else(|e| panic!("{e:?}"));
     let target = Target::cpu().expect("the shipped target");
-    let compiled = compile(module, &target, &options(&toolchain));
+    let mut options = options(&toolchain);
+    if std::env::var_os("RELAYOUT_DUMP").is_some() {
+        options.dump = Pass::ORDER.to_vec();
+    }
+    let compiled = compile(module, &target, &options);
+    for (pass, text) in &compiled.report.dumps {
+        println!("== {}\n{text}", pass.name());
+    }
     let args = arguments(module, dims, range);
     let expected = interpret(module, &args);
     let found = execute(&compiled, &args, 2);
