@@ -221,32 +221,34 @@ fn print_remainders(
         .as_ref()
         .filter(|(d, _)| d.var == *var)
         .map(|(d, l)| (d.offsets.len(), *l));
+    // The remainder walks a variable of its own and shadows the tile's start, which enclosing tile loops still need.
+    let next = format!("{name}_n");
+    text.open("else");
+    text.line(format!("i64 {next} = {name};"));
     match vector {
         Some((count, lanes)) => {
-            text.open("else");
             if count > 1 {
                 if let Some((d, _)) = &mut single.vector {
                     d.offsets = vec![0];
                 }
-                text.open(format!("for (; {name} + {lanes} <= {extent}; {name} += {lanes})"));
+                text.open(format!("for (; {next} + {lanes} <= {extent}; {next} += {lanes})"));
+                text.line(format!("const i64 {name} = {next};"));
                 print_remainders(plan, printer, single.clone(), rest, text);
                 text.close();
             }
             single.vector = None;
-            text.open(format!("for (; {name} < {extent}; ++{name})"));
-            print_remainders(plan, printer, single, rest, text);
-            text.close();
-            text.close();
         }
         None => {
             for d in single.dims.iter_mut().filter(|d| d.var == *var) {
                 d.offsets = vec![0];
             }
-            text.open(format!("else for (; {name} < {extent}; ++{name})"));
-            print_remainders(plan, printer, single, rest, text);
-            text.close();
         }
     }
+    text.open(format!("for (; {next} < {extent}; ++{next})"));
+    text.line(format!("const i64 {name} = {next};"));
+    print_remainders(plan, printer, single, rest, text);
+    text.close();
+    text.close();
 }
 
 fn print_body(plan: &StagePlan, printer: &Printer<'_>, shape: &Shape, text: &mut Text) {
