@@ -641,6 +641,7 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
         // Distinct loads per reduction step, and registers that they occupy.
         let mut loads = 0.0;
         let mut held = 0.0f64;
+        let mut streamed = 0.0f64;
         for a in &reads {
             let mut n = dims
                 .iter()
@@ -651,6 +652,7 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
             if along != 0 {
                 n *= u as f64;
                 held += u as f64;
+                streamed = streamed.max(n);
             } else {
                 held += 1.0;
             }
@@ -667,7 +669,9 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
         let covered = dims.iter().fold(covered, |c, (i, n)| {
             c * coverage(others[*i].extent.as_const(), *n)
         });
-        let cycles = (tile as f64 / 2.0).max(loads / 2.0).max(4.0);
+        // Two multiply-adds and two loads per cycle, a latency of four, vectors of the packed factor from the second-level
+        // cache, and the loop itself.
+        let cycles = (tile as f64 / 2.0).max(loads / 2.0).max(4.0).max(streamed * 1.5) + 0.5;
         let rate = tile as f64 / cycles * covered;
         // A larger tile only for a real gain: it costs code and remainder.
         if rate > best.0 * 1.02 {

@@ -21,6 +21,7 @@ const SCALAR: &str = r#"#include <stdint.h>
 #include <string.h>
 #include <math.h>
 #define INLINE static inline __attribute__((always_inline, unused))
+#define FENCE __asm__ volatile("" ::: "memory")
 typedef float f32;
 typedef int64_t i64;
 /* floor division and remainder by a positive divisor */

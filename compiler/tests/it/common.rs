@@ -3,7 +3,7 @@
 use relayout_compiler::codegen::toolchain::Toolchain;
 use relayout_compiler::pipeline::{CompileOptions, CompiledModule, Pass, compile_selected};
 use relayout_compiler::target::Target;
-use relayout_ir::annotation::{Annotation, DType};
+use relayout_ir::annotation::{Annotation, DType, TensorInfo};
 use relayout_ir::builder::{FunctionBuilder, attrs};
 use relayout_ir::generate::generate;
 use relayout_ir::graph::{Attr, Attrs, Distribution, Expr, Generator, Module, ValueId};
@@ -115,6 +115,14 @@ impl<'m> Cases<'m> {
         };
         self.results.push(v);
     }
+    /// A parameter that is in its layout already.
+    pub fn given(&mut self, o: &Operand) -> ValueId {
+        self.count += 1;
+        let name = format!("x{}", self.count);
+        let mut info = TensorInfo::new(o.shape.clone(), o.dtype);
+        info.layout = (!o.layout.is_empty()).then(|| layout(o.layout));
+        self.b.param(&name, Annotation::Tensor(info))
+    }
     /// Operands, one operator, result.
     pub fn case(&mut self, name: &str, operands: &[Operand], attributes: Attrs, to: &str) {
         let args: Vec<ValueId> = operands.iter().map(|o| self.operand(o)).collect();
@@ -147,7 +155,7 @@ pub fn options(toolchain: &Toolchain) -> CompileOptions {
     }
 }
 
-/// Deterministic arguments of the entry's parameters; symbolic dimensions from `dims`.
+/// Deterministic physical arguments of the entry's parameters; symbolic dimensions from `dims`.
 pub fn arguments(module: &Module, dims: &dyn Fn(&str) -> i64, range: (f32, f32)) -> Vec<Tensor> {
     let main = module.entry().expect("main");
     let f = &module.functions[main];
@@ -156,9 +164,11 @@ pub fn arguments(module: &Module, dims: &dyn Fn(&str) -> i64, range: (f32, f32))
         .enumerate()
         .map(|(i, p)| {
             let t = f.values[*p].annotation.as_tensor().expect("a tensor");
+            let logical = t.dims().expect("dimensions");
             let shape: Vec<usize> = t
-                .dims()
-                .expect("dimensions")
+                .layout_or_abi()
+                .expect("a layout")
+                .physical_shape(logical)
                 .iter()
                 .map(|d| d.eval(&|v| Some(dims(v.name()))).expect("a value") as usize)
                 .collect();

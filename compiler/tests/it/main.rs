@@ -3,3 +3,4 @@ mod common;
 mod extract;
 mod kernels;
 mod math;
+mod speed;
