@@ -651,14 +651,14 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
             let along = const_stride(a, &v.var).unwrap_or(0);
             if along != 0 {
                 n *= u as f64;
-                held += u as f64;
+                held += if contraction { n } else { 1.0 };
                 streamed = streamed.max(n);
             } else {
                 held += 1.0;
             }
             loads += if along == 2 { 2.5 * n } else { n };
         }
-        if tile as f64 + held.min(if contraction { u as f64 + 1.0 } else { 2.0 }) > registers {
+        if tile as f64 + held.min(registers / 2.0) > registers {
             return;
         }
         let covered = coverage(extent, u * lanes).max(if u == most_vectors && extent.is_some() {
@@ -672,7 +672,8 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
         // Two multiply-adds and two loads per cycle, a latency of four, vectors of the packed factor from the second-level
         // cache, and the loop itself.
         let cycles = (tile as f64 / 2.0).max(loads / 2.0).max(4.0).max(streamed * 1.5) + 0.5;
-        let rate = tile as f64 / cycles * covered;
+        // Every tiled loop costs pointers.
+        let rate = tile as f64 / cycles * covered * if dims.iter().filter(|d| d.1 > 1).count() > 1 { 0.93 } else { 1.0 };
         // A larger tile only for a real gain: it costs code and remainder.
         if rate > best.0 * 1.02 {
             *best = (rate, u, dims.iter().copied().filter(|d| d.1 > 1).collect());

@@ -22,6 +22,13 @@ const SCALAR: &str = r#"#include <stdint.h>
 #include <math.h>
 #define INLINE static inline __attribute__((always_inline, unused))
 #define FENCE __asm__ volatile("" ::: "memory")
+#if defined(__AVX512F__)
+#define KEEP(x) __asm__("" : "+v"(x))
+#elif defined(__AVX__)
+#define KEEP(x) __asm__("" : "+x"(x))
+#else
+#define KEEP(x)
+#endif
 typedef float f32;
 typedef int64_t i64;
 /* floor division and remainder by a positive divisor */

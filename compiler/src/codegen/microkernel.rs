@@ -474,7 +474,14 @@ fn print_step(
                             (Some((d, l)), true) => (format!("v{l}"), f.vector(r, &d.var, *l, printer)),
                             _ => (crate::codegen::c::value_type(t).to_owned(), f.scalar(r, printer)),
                         };
-                        text.line(format!("const {ty} {name} = {e};"));
+                        // A vector that several accumulators use stays in a register: as a memory operand of every multiply-add
+                        // it would be loaded once for each.
+                        if along && shape.vector.is_some() {
+                            text.line(format!("{ty} {name} = {e};"));
+                            text.line(format!("KEEP({name});"));
+                        } else {
+                            text.line(format!("const {ty} {name} = {e};"));
+                        }
                     }
                     of_register.push(name);
                 }
