@@ -8,7 +8,7 @@ use crate::codegen::c::{
 use crate::schedule::{RegisterDim, StagePlan, Typing, Vectors};
 use relayout_ir::annotation::DType;
 use relayout_ir::index::Arena;
-use relayout_ir::program::{Access, Buffer, BufferId, Combiner, Loop, Scalar, Stage, StageBody};
+use relayout_ir::program::{Access, BinaryOp, Buffer, BufferId, Combiner, Loop, Scalar, Stage, StageBody};
 use relayout_ir::sym::{SymExpr, SymVar};
 
 /// Indented C text.
@@ -133,11 +133,20 @@ pub fn print_stage(
     for (position, item) in plan.outer.iter().enumerate() {
         let name = var_name(&item.var);
         let extent = printer.index(&item.extent);
-        if item.step == 1 {
-            let last = position + 1 == plan.outer.len();
-            if last && plan.reduce.is_empty() && plan.vectors == Vectors::None {
+        let innermost = position + 1 == plan.outer.len();
+        if innermost && item.step == 1 && plan.vectors == Vectors::None {
+            if let Some(guarded) = guarded_copy(plan, &item.var) {
+                print_guarded(&guarded, item, &printer, text);
+                for _ in 0..opened {
+                    text.close();
+                }
+                return;
+            }
+            if plan.reduce.is_empty() {
                 text.line("#pragma GCC ivdep");
             }
+        }
+        if item.step == 1 {
             text.open(format!("for (i64 {name} = 0; {name} < {extent}; ++{name})"));
         } else {
             text.open(format!(
@@ -153,6 +162,82 @@ pub fn print_stage(
     }
     print_tile(plan, &printer, text);
     for _ in 0..opened {
+        text.close();
+    }
+}
+
+/// A map `if conditions { inside } else { outside }` whose conditions are bounds on the innermost loop variable or don't depend
+/// on it: padding.
+struct Guarded<'a> {
+    /// Conditions without the variable.
+    outer: Vec<&'a Scalar>,
+    /// The variable is at least each of these.
+    low: Vec<SymExpr>,
+    /// The variable is below each of these.
+    high: Vec<SymExpr>,
+    inside: &'a Scalar,
+    outside: &'a Scalar,
+}
+
+fn guarded_copy<'a>(plan: &'a StagePlan, x: &SymVar) -> Option<Guarded<'a>> {
+    let StageBody::Map(Scalar::Select(condition, inside, outside)) = &plan.stage.body else {
+        return None;
+    };
+    let mut guarded = Guarded {
+        outer: Vec::new(),
+        low: Vec::new(),
+        high: Vec::new(),
+        inside,
+        outside,
+    };
+    let mut pending: Vec<&Scalar> = vec![condition];
+    while let Some(c) = pending.pop() {
+        match c {
+            Scalar::Binary(BinaryOp::And, a, b) => pending.extend([&**b, &**a]),
+            c if !crate::schedule::depends(c, x) => guarded.outer.push(c),
+            Scalar::Binary(op @ (BinaryOp::Less | BinaryOp::LessEqual), a, b) => {
+                let (Scalar::Index(a), Scalar::Index(b)) = (&**a, &**b) else {
+                    return None;
+                };
+                // slack > 0, or slack ≥ 0.
+                let slack = b.clone() - a.clone();
+                let strict = SymExpr::constant(i64::from(*op == BinaryOp::Less));
+                let rest = substitute_one(&slack, x, &SymExpr::zero());
+                match stride(&slack, x)?.as_const()? {
+                    1 => guarded.low.push(strict - rest),
+                    -1 => guarded.high.push(rest + SymExpr::constant(1) - strict),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        }
+    }
+    let bounded = !(guarded.low.is_empty() && guarded.high.is_empty() && guarded.outer.is_empty());
+    bounded.then_some(guarded)
+}
+
+/// The innermost loop in three pieces, none of which has a branch.
+fn print_guarded(g: &Guarded<'_>, item: &crate::schedule::Item, printer: &Printer<'_>, text: &mut Text) {
+    let (name, extent) = (var_name(&item.var), printer.index(&item.extent));
+    let bound = |start: &str, f: &str, es: &[SymExpr]| {
+        es.iter()
+            .fold(start.to_owned(), |acc, e| format!("{f}({acc}, {})", printer.index(e)))
+    };
+    text.line(format!("i64 low = imin({}, {extent});", bound("0", "imax", &g.low)));
+    text.line(format!("i64 high = imax({}, low);", bound(&extent, "imin", &g.high)));
+    if !g.outer.is_empty() {
+        let conditions: Vec<String> = g
+            .outer
+            .iter()
+            .map(|c| format!("({}) != 0", printer.scalar(c, "0")))
+            .collect();
+        text.line(format!("if (!({})) low = high = {extent};", conditions.join(" && ")));
+    }
+    let at = printer.index(&printer.stage.index[0]);
+    for (from, to, value) in [("0", "low", g.outside), ("low", "high", g.inside), ("high", &*extent, g.outside)] {
+        text.line("#pragma GCC ivdep");
+        text.open(format!("for (i64 {name} = {from}; {name} < {to}; ++{name})"));
+        text.line(printer.store(&at, &printer.scalar(value, "0")));
         text.close();
     }
 }
