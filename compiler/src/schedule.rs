@@ -54,6 +54,15 @@ pub enum Vectors {
         /// Lanes of a vector.
         lanes: usize,
     },
+    /// A copy that exchanges the contiguous loops of both sides: squares of `lanes` × `lanes` elements are transposed in registers.
+    Transpose {
+        /// The loop that is contiguous in the output.
+        along_output: SymVar,
+        /// The loop that is contiguous in what is read.
+        along_input: SymVar,
+        /// Side of the square.
+        lanes: usize,
+    },
     /// Lanes are partial results of a reduction loop that is contiguous in what is read.
     Reduction {
         /// The reduction loop's variable.
@@ -352,6 +361,9 @@ pub fn plan_stage(
             return plan;
         }
         if let Some(plan) = reduction_plan(&stage, target) {
+            return plan;
+        }
+        if let Some(plan) = transpose_plan(&stage, target) {
             return plan;
         }
     }
@@ -808,6 +820,51 @@ fn order_outer(stage: &Stage, v: &SymVar, tile: &Tile, target: &Target) -> Vec<I
         out.extend(last.iter().cloned());
     }
     out
+}
+
+/// Squares of a copy whose two sides are contiguous along different loops.
+fn transpose_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
+    let StageBody::Map(Scalar::Load(a)) = &stage.body else {
+        return None;
+    };
+    let contiguous = |e: &SymExpr| {
+        spatial(stage)
+            .find(|l| stride(e, &l.var).is_some_and(|s| s.is_const(1)))
+            .cloned()
+    };
+    let (v, w) = (contiguous(&stage.index[0])?, contiguous(&a.index[0])?);
+    let affine = |l: &Loop| stride(&stage.index[0], &l.var).is_some() && stride(&a.index[0], &l.var).is_some();
+    if v.var == w.var || !affine(&v) || !affine(&w) {
+        return None;
+    }
+    let shortest = [&v, &w].iter().filter_map(|l| l.extent.as_const()).min();
+    let lanes = [8usize, 4]
+        .into_iter()
+        .find(|l| *l <= target.lanes().max(4) && shortest.is_none_or(|e| e >= *l as i64))?;
+    let item = |l: &Loop, step: i64| Item {
+        var: l.var.clone(),
+        extent: l.extent.clone(),
+        step,
+    };
+    let mut outer: Vec<Item> = spatial(stage)
+        .filter(|l| l.var != v.var && l.var != w.var)
+        .map(|l| item(l, 1))
+        .collect();
+    // The shorter loop inside: its lines stay in the cache until their other half is needed.
+    let mut tiles = [item(&v, lanes as i64), item(&w, lanes as i64)];
+    tiles.sort_by_key(|i| std::cmp::Reverse(i.extent.as_const().unwrap_or(UNKNOWN_EXTENT)));
+    outer.extend(tiles);
+    Some(StagePlan {
+        outer,
+        dims: Vec::new(),
+        vectors: Vectors::Transpose {
+            along_output: v.var,
+            along_input: w.var,
+            lanes,
+        },
+        reduce: Vec::new(),
+        stage: stage.clone(),
+    })
 }
 
 /// Lanes along a reduction that is contiguous in everything that varies with it.

@@ -16,7 +16,7 @@ use relayout_runtime::module as rt;
 use std::collections::BTreeMap;
 
 /// Goes up when kernels of the same text are timed or scheduled differently.
-const PROFILE_VERSION: u32 = 2;
+const PROFILE_VERSION: u32 = 3;
 
 /// What runs for one unit.
 #[derive(Clone, PartialEq, Debug)]

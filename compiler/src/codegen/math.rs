@@ -172,6 +172,23 @@ INLINE f32 erf1(f32 x) { return erf4(VS4(x))[0]; }
 INLINE f32 sigmoid1(f32 x) { return sigmoid4(VS4(x))[0]; }
 "#;
 
+/// Exchanges the off-diagonal blocks of two rows: the step of an in-register transpose for every block size.
+fn swaps(lanes: usize) -> String {
+    let mut out = String::new();
+    let mut half = lanes / 2;
+    while half > 0 {
+        let list = |f: &dyn Fn(usize) -> usize| (0..lanes).map(|l| f(l).to_string()).collect::<Vec<_>>().join(", ");
+        let low = list(&|l| if l & half == 0 { l } else { lanes + l - half });
+        let high = list(&|l| if l & half == 0 { l + half } else { lanes + l });
+        let _ = writeln!(
+            out,
+            "#define SWAP{lanes}_{half}(a, b) do {{ const v{lanes} x = __builtin_shuffle(a, b, (m{lanes}){{{low}}}); b = __builtin_shuffle(a, b, (m{lanes}){{{high}}}); a = x; }} while (0)"
+        );
+        half /= 2;
+    }
+    out
+}
+
 /// The prelude for the vector widths given (in lanes, four is always there).
 pub fn prelude(lanes: &[usize]) -> String {
     let mut out = String::from(SCALAR);
@@ -180,7 +197,11 @@ pub fn prelude(lanes: &[usize]) -> String {
     let mut wider: Vec<usize> = lanes.iter().copied().filter(|l| *l > 4).collect();
     wider.sort_unstable();
     wider.dedup();
+    out.push_str(&swaps(4));
     for l in wider {
+        if l == 8 {
+            out.push_str(&swaps(8));
+        }
         out.push_str(&VECTOR.replace('@', &l.to_string()));
         // Every second element, without touching the element after the last one used.
         let low: Vec<String> = (0..l / 2).map(|i| (2 * i).to_string()).collect();

@@ -253,6 +253,15 @@ pub fn tile_start(at: &str, extent: Option<i64>, step: i64) -> String {
 
 /// The tile, with remainder code for tiled loops of symbolic extent.
 fn print_tile(plan: &StagePlan, printer: &Printer<'_>, text: &mut Text) {
+    if let Vectors::Transpose {
+        along_output,
+        along_input,
+        lanes,
+    } = &plan.vectors
+    {
+        print_square(plan, printer, (along_output, along_input, *lanes), text);
+        return;
+    }
     let shape = Shape {
         dims: plan.dims.clone(),
         vector: match &plan.vectors {
@@ -332,6 +341,56 @@ fn print_remainders(
     text.open(format!("for (; {next} < {extent}; ++{next})"));
     text.line(format!("const i64 {name} = {next};"));
     print_remainders(plan, printer, single, rest, text);
+    text.close();
+    text.close();
+}
+
+/// One square of a transposing copy; at the ends of symbolic extents element by element.
+fn print_square(plan: &StagePlan, printer: &Printer<'_>, (v, w, lanes): (&SymVar, &SymVar, usize), text: &mut Text) {
+    let StageBody::Map(Scalar::Load(a)) = &plan.stage.body else {
+        return;
+    };
+    let (from, to) = (&a.index[0], &plan.stage.index[0]);
+    let (source, target) = (buffer_name(a.buffer), buffer_name(plan.stage.output));
+    let symbolic: Vec<(String, String)> = [v, w]
+        .into_iter()
+        .filter_map(|x| {
+            let l = plan.stage.loops.iter().find(|l| l.var == *x)?;
+            (l.extent.as_const().is_none()).then(|| (var_name(x), printer.index(&l.extent)))
+        })
+        .collect();
+    let whole: Vec<String> = symbolic.iter().map(|(x, e)| format!("{x} + {lanes} <= {e}")).collect();
+    text.open(if whole.is_empty() { String::new() } else { format!("if ({})", whole.join(" && ")) });
+    for i in 0..lanes {
+        let at = printer.index(&shifted(from, &[(v.clone(), i as i64)]));
+        text.line(format!("v{lanes} t{i} = LD{lanes}({source} + ({at}));"));
+    }
+    // Blocks of half, a quarter, … of the side change places.
+    let mut half = lanes / 2;
+    while half > 0 {
+        for i in (0..lanes).filter(|i| i & half == 0) {
+            text.line(format!("SWAP{lanes}_{half}(t{i}, t{});", i + half));
+        }
+        half /= 2;
+    }
+    for i in 0..lanes {
+        let at = printer.index(&shifted(to, &[(w.clone(), i as i64)]));
+        text.line(format!("ST{lanes}({target} + ({at}), t{i});"));
+    }
+    text.close();
+    if symbolic.is_empty() {
+        return;
+    }
+    text.open("else");
+    let (vn, wn) = (var_name(v), var_name(w));
+    for (x, name) in [(v, &vn), (w, &wn)] {
+        let extent = plan.stage.loops.iter().find(|l| l.var == *x).map(|l| printer.index(&l.extent));
+        let end = format!("imin({name} + {lanes}, {})", extent.unwrap_or_default());
+        text.open(format!("for (i64 {name}_n = {name}, {name}_e = {end}; {name}_n < {name}_e; ++{name}_n)"));
+    }
+    text.line(format!("const i64 {vn} = {vn}_n, {wn} = {wn}_n;"));
+    text.line(printer.store(&printer.index(to), &printer.load(a)));
+    text.close();
     text.close();
     text.close();
 }
