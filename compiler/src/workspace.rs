@@ -6,7 +6,7 @@
 
 use crate::error::CompileError;
 use relayout_ir::annotation::{Annotation, DType, TensorInfo};
-use relayout_ir::graph::{Binding, Callee, Expr, GraphFunction, Module, Value, ValueId};
+use relayout_ir::graph::{Binding, BlockKind, Callee, Expr, GraphFunction, Module, Value, ValueId};
 use relayout_ir::index::Idx;
 use relayout_ir::program::{BufferRole, TensorProgram};
 use relayout_ir::sym::{SymExpr, product};
@@ -22,6 +22,10 @@ pub fn lift_workspaces(module: &mut Module) -> Result<(), CompileError> {
             let mut out = Vec::new();
             for binding in std::mem::take(&mut function.blocks[b].bindings) {
                 lower(module, &mut function, binding, &mut out)?;
+            }
+            // Destination-passing calls are side effects: from here on order is meaning.
+            if out.iter().any(|b| matches!(b.expr, Expr::Invoke { .. })) {
+                function.blocks[b].kind = BlockKind::Plain;
             }
             function.blocks[b].bindings = out;
         }

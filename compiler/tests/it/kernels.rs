@@ -259,6 +259,9 @@ fn symbolic_extents() {
     c.result(t);
     c.case("reduce_mean", &[of(vec![b.clone(), s.clone(), n(24)], "")], attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]), "");
     c.case("reduce_sum", &[of(vec![b.clone(), s.clone()], "")], attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]), "");
+    let h = c.operand(&of(vec![b.clone(), s.clone(), n(3), s.clone()], ""));
+    let h = c.convert(h, "0,3,1,2");
+    c.result(h);
     let i = c.operand(&of(vec![b, n(16), s.clone(), s], "0,1,2,3,1:8"));
     let f = c.operand(&f32s(&[32, 16, 3, 3], "0,1,2,3,1:8,0:8"));
     let v = c.op("conv2d", &[i, f], conv(1, 1, 1), "0,1,2,3,1:8");

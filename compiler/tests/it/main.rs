@@ -3,4 +3,5 @@ mod common;
 mod extract;
 mod kernels;
 mod math;
+mod passes;
 mod speed;
