@@ -4,6 +4,7 @@
 //! kept in the run directory; a cell is complete when its `done` record is durable.
 
 use crate::analysis;
+use crate::commands::{CommandError, strategy_with_solver};
 use crate::config::{Config, ConfigError};
 use crate::filter::{Filter, FilterError};
 use crate::frontend;
@@ -220,15 +221,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
     records::derive(&directory, &records)?;
     let settings = settings_of(&manifest);
     let plotted = plots::plot(&records, &settings, &directory.join("plots"))?;
-    report(
-        &config,
-        &plan,
-        &records,
-        &settings,
-        &directory,
-        &plotted,
-        options.json,
-    )?;
+    report(&plan, &records, &settings, &directory, &plotted, options.json)?;
     if interrupted {
         eprintln!("interrupted; run the same command again to go on");
         return Ok(INTERRUPTED);
@@ -588,6 +581,15 @@ impl Sweep<'_> {
 
     /// Runs one cell in its own process; the final record, or a pending one when the user stopped it.
     fn cell(&self, cell: &PlannedCell) -> Result<CellRecord, RunError> {
+        if let Err(missing @ CommandError::NotBuiltIn { .. }) =
+            strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
+        {
+            let mut record = self.new_record(cell);
+            record.status = CellStatus::Skipped {
+                reason: missing.to_string(),
+            };
+            return Ok(record);
+        }
         let group = &self.plan.groups[cell.group];
         let keep = self.config.measure.rounds > 1;
         let request = Request::Cell {
@@ -757,7 +759,6 @@ fn describe(record: &CellRecord) -> String {
 }
 
 fn report(
-    config: &Config,
     plan: &Plan,
     records: &[CellRecord],
     settings: &analysis::Settings,
@@ -801,6 +802,5 @@ fn report(
     for skipped in &plotted.skipped {
         eprintln!("no figure {}: {}", skipped.name, skipped.reason);
     }
-    let _ = config;
     Ok(())
 }
