@@ -152,6 +152,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         return Ok(0);
     }
     let journal = Journal::open(&directory.join("journal"))?;
+    sweep_leftovers(&directory);
     let contents = journal.read()?;
     for bad in &contents.corrupt {
         eprintln!("warning: {}: {}; the cell runs again", bad.path.display(), bad.reason);
@@ -203,6 +204,19 @@ pub fn settings_of(manifest: &RunManifest) -> analysis::Settings {
     }
 }
 
+/// Removes what a killed run left behind: temporary files, and modules, which a cell that runs again makes anew. The caller
+/// holds the journal's lock, so their writers are gone. What can't be removed costs space and nothing else.
+fn sweep_leftovers(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory.join("modules"));
+    for folder in [directory.to_owned(), directory.join("reference"), directory.join("plots")] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if atomic::is_temporary(&entry.file_name().to_string_lossy()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
 /// Every model of the plan loads and takes its dimensions; all faults at once.
 fn check_models(config: &Config, plan: &Plan) -> Result<(), RunError> {
     let mut faults = Vec::new();
@@ -236,7 +250,8 @@ fn show_plan(plan: &Plan, directory: &Path, json: bool) -> Result<(), RunError> 
         let k = &c.key;
         println!("{}  {:<8} {} {} {} {} threads={}", &c.id[..12], state(c), k.model_label(), k.target, k.cost_model, k.strategy, k.threads);
     }
-    println!("{} cells in {} groups", plan.cells.len(), plan.groups.len());
+    let groups: BTreeSet<usize> = plan.cells.iter().map(|c| c.group).collect();
+    println!("{} cells in {} groups", plan.cells.len(), groups.len());
     Ok(())
 }
 
@@ -316,7 +331,11 @@ impl Sweep<'_> {
                     return Ok(false);
                 }
             }
-            for record in self.rounds(measured)? {
+            let Some(records) = self.rounds(measured)? else {
+                progress.finish();
+                return Ok(true);
+            };
+            for record in records {
                 progress.step(&describe(&record));
                 self.journal.write(Phase::Done, &record)?;
             }
@@ -548,7 +567,8 @@ impl Sweep<'_> {
     }
 
     /// Further rounds, each in processes of their own, interleaved over the strategies: forward, then backward (ABBA).
-    fn rounds(&self, mut measured: Vec<(&PlannedCell, CellRecord)>) -> Result<Vec<CellRecord>, RunError> {
+    /// `None` when the user interrupted: a cell with fewer processes than asked for is not complete.
+    fn rounds(&self, mut measured: Vec<(&PlannedCell, CellRecord)>) -> Result<Option<Vec<CellRecord>>, RunError> {
         for round in 1..self.config.measure.rounds {
             let mut order: Vec<usize> = (0..measured.len()).collect();
             if round % 2 == 1 {
@@ -556,7 +576,7 @@ impl Sweep<'_> {
             }
             for index in order {
                 if self.interrupts.drain() {
-                    break;
+                    return Ok(None);
                 }
                 let (cell, record) = &mut measured[index];
                 let request = Request::Measure {
@@ -566,12 +586,15 @@ impl Sweep<'_> {
                 };
                 let mut samples: Option<ProcessSamples> = None;
                 let limit = Duration::from_secs_f64(self.config.limits.run);
-                supervise::run(&request, limit, None, self.interrupts, &mut |event| {
+                let outcome = supervise::run(&request, limit, None, self.interrupts, &mut |event| {
                     if let Event::Samples { samples: s } = event {
                         samples = Some(s);
                     }
                     None
                 })?;
+                if matches!(outcome.ending, Ending::Interrupted) {
+                    return Ok(None);
+                }
                 let processes = record.latency.take().map(|l| l.processes).unwrap_or_default();
                 record.latency =
                     Latency::from_processes(LatencyMode::Isolated, processes.into_iter().chain(samples).collect()).ok();
@@ -582,7 +605,7 @@ impl Sweep<'_> {
                 latency.noise = noise(&latency.processes);
             }
         }
-        Ok(measured.into_iter().map(|(_, r)| r).collect())
+        Ok(Some(measured.into_iter().map(|(_, r)| r).collect()))
     }
 }
 
