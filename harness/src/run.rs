@@ -160,6 +160,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         return Ok(0);
     }
     let journal = Journal::open(&directory.join("journal"))?;
+    sweep_leftovers(&directory);
     let contents = journal.read()?;
     for bad in &contents.corrupt {
         eprintln!(
@@ -252,6 +253,23 @@ pub fn settings_of(manifest: &RunManifest) -> analysis::Settings {
     }
 }
 
+/// Removes what a killed run left behind: temporary files, and modules, which a cell that runs again makes anew. The caller
+/// holds the journal's lock, so their writers are gone. What can't be removed costs space and nothing else.
+fn sweep_leftovers(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory.join("modules"));
+    for folder in [
+        directory.to_owned(),
+        directory.join("reference"),
+        directory.join("plots"),
+    ] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if atomic::is_temporary(&entry.file_name().to_string_lossy()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
 /// Every model of the plan loads and takes its dimensions; all faults at once.
 fn check_models(config: &Config, plan: &Plan) -> Result<(), RunError> {
     let mut faults = Vec::new();
@@ -303,7 +321,8 @@ fn show_plan(plan: &Plan, directory: &Path, json: bool) -> Result<(), RunError> 
             k.threads
         );
     }
-    println!("{} cells in {} groups", plan.cells.len(), plan.groups.len());
+    let groups: BTreeSet<usize> = plan.cells.iter().map(|c| c.group).collect();
+    println!("{} cells in {} groups", plan.cells.len(), groups.len());
     Ok(())
 }
 
@@ -383,7 +402,11 @@ impl Sweep<'_> {
                     return Ok(false);
                 }
             }
-            for record in self.rounds(measured)? {
+            let Some(records) = self.rounds(measured)? else {
+                progress.finish();
+                return Ok(true);
+            };
+            for record in records {
                 progress.step(&describe(&record));
                 self.journal.write(Phase::Done, &record)?;
             }
@@ -669,7 +692,11 @@ impl Sweep<'_> {
     }
 
     /// Further rounds, each in processes of their own, interleaved over the strategies: forward, then backward (ABBA).
-    fn rounds(&self, mut measured: Vec<(&PlannedCell, CellRecord)>) -> Result<Vec<CellRecord>, RunError> {
+    /// `None` when the user interrupted: a cell with fewer processes than asked for is not complete.
+    fn rounds(
+        &self,
+        mut measured: Vec<(&PlannedCell, CellRecord)>,
+    ) -> Result<Option<Vec<CellRecord>>, RunError> {
         for round in 1..self.config.measure.rounds {
             let mut order: Vec<usize> = (0..measured.len()).collect();
             if round % 2 == 1 {
@@ -677,7 +704,7 @@ impl Sweep<'_> {
             }
             for index in order {
                 if self.interrupts.drain() {
-                    break;
+                    return Ok(None);
                 }
                 let (cell, record) = &mut measured[index];
                 let request = Request::Measure {
@@ -687,12 +714,15 @@ impl Sweep<'_> {
                 };
                 let mut samples: Option<ProcessSamples> = None;
                 let limit = Duration::from_secs_f64(self.config.limits.run);
-                supervise::run(&request, limit, None, self.interrupts, &mut |event| {
+                let outcome = supervise::run(&request, limit, None, self.interrupts, &mut |event| {
                     if let Event::Samples { samples: s } = event {
                         samples = Some(s);
                     }
                     None
                 })?;
+                if matches!(outcome.ending, Ending::Interrupted) {
+                    return Ok(None);
+                }
                 let processes = record.latency.take().map(|l| l.processes).unwrap_or_default();
                 record.latency = Latency::from_processes(
                     LatencyMode::Isolated,
@@ -706,7 +736,7 @@ impl Sweep<'_> {
                 latency.noise = noise(&latency.processes);
             }
         }
-        Ok(measured.into_iter().map(|(_, r)| r).collect())
+        Ok(Some(measured.into_iter().map(|(_, r)| r).collect()))
     }
 }
 
