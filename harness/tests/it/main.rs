@@ -1,8 +1,12 @@
 //! Integration tests of the harness's records and of what is derived from them.
 
 mod analysis;
+mod config;
+mod corrupt;
 mod diff;
 mod journal;
+mod kill;
 mod plots;
 mod records;
+mod run;
 mod support;
