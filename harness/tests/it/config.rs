@@ -26,7 +26,9 @@ fn read(text: &str) -> Config {
 }
 
 fn message(text: &str, arguments: &[&str]) -> String {
-    read_with(text, arguments).expect_err("a wrong configuration").to_string()
+    read_with(text, arguments)
+        .expect_err("a wrong configuration")
+        .to_string()
 }
 
 const GOOD: &str = "\
@@ -150,7 +152,11 @@ tolerance: -1
 
         argument `mesure.samples=3`: unknown key `mesure`
            help: did you mean `measure`?
-        19 errors in e.yaml"#]].assert_eq(&message(wrong, &["budget.time=never", "mesure.samples=3", "seed"]));
+        19 errors in e.yaml"#]]
+    .assert_eq(&message(
+        wrong,
+        &["budget.time=never", "mesure.samples=3", "seed"],
+    ));
 }
 
 #[test]
@@ -174,7 +180,10 @@ fn faults_of_arguments_name_the_argument() {
         ("tolerance=.nan", "non-finite"),
     ] {
         let text = message(GOOD, &[argument]);
-        assert!(text.contains(expected), "{argument}: {expected:?} is not in\n{text}");
+        assert!(
+            text.contains(expected),
+            "{argument}: {expected:?} is not in\n{text}"
+        );
         if argument != "~models" {
             assert!(text.contains(&format!("argument `{argument}`: ")), "{text}");
         }
@@ -185,17 +194,34 @@ fn faults_of_arguments_name_the_argument() {
 fn arguments_replace_add_and_remove() {
     let config = read_with(
         GOOD,
-        &["seed=7", "measure.samples=9", "limits.run=2min", "models=[small-cnn]", "~budget.memory", "~solver_based"],
+        &[
+            "seed=7",
+            "measure.samples=9",
+            "limits.run=2min",
+            "models=[small-cnn]",
+            "~budget.memory",
+            "~solver_based",
+        ],
     )
     .unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((config.seed, config.measure.samples, config.limits.run), (7, 9, 120.0));
-    assert_eq!(config.measure.threads, [1, 2], "what is beside an overridden key stays");
+    assert_eq!(
+        (config.seed, config.measure.samples, config.limits.run),
+        (7, 9, 120.0)
+    );
+    assert_eq!(
+        config.measure.threads,
+        [1, 2],
+        "what is beside an overridden key stays"
+    );
     assert_eq!(config.models.len(), 1);
     assert_eq!(config.budget.time, 90.0);
     assert_ne!(config.budget.memory, 2 << 30);
     assert_eq!(config.solver_based, None);
     let written = GOOD.replace("seed: 3", "seed: 7");
-    assert_eq!(read(&written).hash(), read_with(GOOD, &["seed=7"]).expect("good").hash());
+    assert_eq!(
+        read(&written).hash(),
+        read_with(GOOD, &["seed=7"]).expect("good").hash()
+    );
 }
 
 #[test]
@@ -203,7 +229,11 @@ fn keys_given_twice_and_texts_that_are_no_mapping_are_refused() {
     let twice = GOOD.replace("seed: 3", "seed: 3\nseed: 4");
     assert!(message(&twice, &[]).contains("seed"), "{}", message(&twice, &[]));
     let nested = GOOD.replace("time: 90s", "time: 90s, time: 80s");
-    assert!(message(&nested, &[]).contains("time"), "{}", message(&nested, &[]));
+    assert!(
+        message(&nested, &[]).contains("time"),
+        "{}",
+        message(&nested, &[])
+    );
     for (text, expected) in [
         ("a: [1, 2", "not valid YAML"),
         ("a: b: c", "e.yaml:1:"),
@@ -213,21 +243,43 @@ fn keys_given_twice_and_texts_that_are_no_mapping_are_refused() {
         ("{}", "missing key `models`"),
         ("{}", "missing key `strategies`"),
         ("models: []\nstrategies: [local]", "e.yaml:1:9: `models` is empty"),
-        ("models: [bert]\nstrategies: []", "e.yaml:2:13: `strategies` is empty"),
-        ("models: [{model: bert, batch: []}]\nstrategies: [local]", "`batch` is empty"),
-        ("models: [{model: bert, dims: {s: []}}]\nstrategies: [local]", "`s` is empty"),
+        (
+            "models: [bert]\nstrategies: []",
+            "e.yaml:2:13: `strategies` is empty",
+        ),
+        (
+            "models: [{model: bert, batch: []}]\nstrategies: [local]",
+            "`batch` is empty",
+        ),
+        (
+            "models: [{model: bert, dims: {s: []}}]\nstrategies: [local]",
+            "`s` is empty",
+        ),
         ("models: [{batch: 2}]\nstrategies: [local]", "missing key `model`"),
-        ("models: [bert]\nstrategies: [local, local]", "two strategies have the label `local`"),
-        ("models: [bert]\nstrategies: [local]\nmeasure: {threads: 0}", "threads is 0"),
+        (
+            "models: [bert]\nstrategies: [local, local]",
+            "two strategies have the label `local`",
+        ),
+        (
+            "models: [bert]\nstrategies: [local]\nmeasure: {threads: 0}",
+            "threads is 0",
+        ),
     ] {
         let found = message(text, &[]);
-        assert!(found.contains(expected), "{text:?}: {expected:?} is not in\n{found}");
+        assert!(
+            found.contains(expected),
+            "{text:?}: {expected:?} is not in\n{found}"
+        );
     }
 }
 
 fn ids(config: &Config) -> Vec<String> {
     let family = |_: &str| Some("test".to_owned());
-    Plan::new(config, &family).cells.into_iter().map(|c| c.id).collect()
+    Plan::new(config, &family)
+        .cells
+        .into_iter()
+        .map(|c| c.id)
+        .collect()
 }
 
 #[test]
@@ -264,29 +316,48 @@ name: good
 #[test]
 fn what_decides_results_changes_the_cells_and_what_only_adds_cells_keeps_the_others() {
     let plain = read(GOOD);
-    for change in
-        ["seed=4", "tolerance=1e-2", "budget.time=91s", "budget.memory=3GiB", "measure.samples=6", "domain=full", "measure.rounds=2"]
-    {
+    for change in [
+        "seed=4",
+        "tolerance=1e-2",
+        "budget.time=91s",
+        "budget.memory=3GiB",
+        "measure.samples=6",
+        "domain=full",
+        "measure.rounds=2",
+    ] {
         let changed = read_with(GOOD, &[change]).unwrap_or_else(|e| panic!("{e}"));
         assert_ne!(plain.hash(), changed.hash(), "{change}");
         let kept = ids(&plain).iter().filter(|id| ids(&changed).contains(id)).count();
         assert_eq!(kept, 0, "{change} decides results");
     }
-    for addition in ["strategies=[local, {strategy: maxsat, solver: rustsat, label: sat}, exact]", "measure.threads=[1, 2, 4]"] {
+    for addition in [
+        "strategies=[local, {strategy: maxsat, solver: rustsat, label: sat}, exact]",
+        "measure.threads=[1, 2, 4]",
+    ] {
         let changed = read_with(GOOD, &[addition]).unwrap_or_else(|e| panic!("{e}"));
         assert_ne!(plain.hash(), changed.hash(), "{addition}");
-        assert!(ids(&plain).iter().all(|id| ids(&changed).contains(id)), "{addition} only adds cells");
+        assert!(
+            ids(&plain).iter().all(|id| ids(&changed).contains(id)),
+            "{addition} only adds cells"
+        );
         assert!(ids(&changed).len() > ids(&plain).len());
     }
     let renamed = read_with(GOOD, &["name=other", "limits.run=1h"]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(ids(&plain), ids(&renamed), "neither the name nor a wall-clock limit decides a result");
+    assert_eq!(
+        ids(&plain),
+        ids(&renamed),
+        "neither the name nor a wall-clock limit decides a result"
+    );
 }
 
 #[test]
 fn a_resolved_configuration_survives_the_way_to_a_worker() {
     let plain = read(GOOD);
     let text = serde_json::to_string(&plain).expect("JSON");
-    assert_eq!(serde_json::from_str::<Config>(&text).expect("a configuration"), plain);
+    assert_eq!(
+        serde_json::from_str::<Config>(&text).expect("a configuration"),
+        plain
+    );
 }
 
 #[test]
@@ -303,8 +374,36 @@ fn deep_nesting_and_aliases_end_in_an_answer() {
 
 /// Pieces that matter to the reader, for texts that get beyond the YAML parser.
 const PIECES: [&str; 30] = [
-    "models", "strategies", "measure", "budget", "dims", "batch", "threads", ": ", ":\n  ", "\n", "\n- ", "[", "]", "{", "}", ", ",
-    "0", "-1", "1e999", "99999999999999999999", ".inf", "null", "~", "local", "bert", "'", "\"", "&a ", "*a", "é\u{0}",
+    "models",
+    "strategies",
+    "measure",
+    "budget",
+    "dims",
+    "batch",
+    "threads",
+    ": ",
+    ":\n  ",
+    "\n",
+    "\n- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    "0",
+    "-1",
+    "1e999",
+    "99999999999999999999",
+    ".inf",
+    "null",
+    "~",
+    "local",
+    "bert",
+    "'",
+    "\"",
+    "&a ",
+    "*a",
+    "é\u{0}",
 ];
 
 proptest! {

@@ -4,7 +4,9 @@
 use relayout::frontend::{self, TargetParts};
 use relayout::reference;
 use relayout_compiler::apply::{Applied, apply};
-use relayout_compiler::extract::{CallSpec, CostModel, DomainPolicy, Extraction, Pricing, ShapeBinding, extract};
+use relayout_compiler::extract::{
+    CallSpec, CostModel, DomainPolicy, Extraction, Pricing, ShapeBinding, extract,
+};
 use relayout_compiler::pipeline::{self, CompileOptions};
 use relayout_ir::graph::{Attr, Expr, Module};
 use relayout_ir::op;
@@ -43,9 +45,14 @@ fn case(text: &str, bindings: &[&[(&str, i64)]]) -> Case {
     let mut module = model.module.clone();
     pipeline::canonicalise(&mut module);
     let keys = |_: &CallSpec, _: &ShapeBinding| Ok(String::new());
-    let pricing =
-        Pricing { target: &parts.target, coefficients: &parts.coefficients, model: CostModel::Analytic, unit_key: &keys };
-    let extraction = extract(&module, text, None, &pricing, &bindings, DomainPolicy::Spread).expect("extraction");
+    let pricing = Pricing {
+        target: &parts.target,
+        coefficients: &parts.coefficients,
+        model: CostModel::Analytic,
+        unit_key: &keys,
+    };
+    let extraction =
+        extract(&module, text, None, &pricing, &bindings, DomainPolicy::Spread).expect("extraction");
     let shapes = bindings
         .iter()
         .map(|b| {
@@ -53,7 +60,13 @@ fn case(text: &str, bindings: &[&[(&str, i64)]]) -> Case {
             (inputs, reference::run(&model, SEED, b).expect("the reference"))
         })
         .collect();
-    Case { model, module, parts, extraction, shapes }
+    Case {
+        model,
+        module,
+        parts,
+        extraction,
+        shapes,
+    }
 }
 
 impl Case {
@@ -63,23 +76,40 @@ impl Case {
             .expect("a strategy")
             .solve(&self.extraction.problem, &budget, &mut Trace::silent())
             .expect("an answer");
-        solutions.best().unwrap_or_else(|| panic!("{strategy}: {:?}", solutions.status)).assignment.clone()
+        solutions
+            .best()
+            .unwrap_or_else(|| panic!("{strategy}: {:?}", solutions.status))
+            .assignment
+            .clone()
     }
 
     fn selected(&self, strategy: &str) -> (Module, Applied) {
         let mut selected = self.module.clone();
-        let applied = apply(&mut selected, &self.extraction, &self.assignment(strategy)).expect("application");
+        let applied =
+            apply(&mut selected, &self.extraction, &self.assignment(strategy)).expect("application");
         (selected, applied)
     }
 
     fn compile(&self, selected: &Module) -> relayout_runtime::Module {
-        let options = CompileOptions { name: self.model.name.clone(), ..CompileOptions::default() };
-        pipeline::compile_selected(selected, &self.parts.target, &options).expect("compilation").module
+        let options = CompileOptions {
+            name: self.model.name.clone(),
+            ..CompileOptions::default()
+        };
+        pipeline::compile_selected(selected, &self.parts.target, &options)
+            .expect("compilation")
+            .module
     }
 
     /// The comparison at every shape: largest relative error, and whether it passed.
     fn compare(&self, module: relayout_runtime::Module) -> Vec<(Option<f64>, bool)> {
-        let mut session = Session::new(module, &Options { threads: 1, ..Options::default() }).expect("a session");
+        let mut session = Session::new(
+            module,
+            &Options {
+                threads: 1,
+                ..Options::default()
+            },
+        )
+        .expect("a session");
         self.shapes
             .iter()
             .map(|(inputs, expected)| {
@@ -99,7 +129,11 @@ impl Case {
                 continue;
             }
             for (shape, (error, passed)) in self.compare(self.compile(&selected)).into_iter().enumerate() {
-                assert!(passed, "{label} under {}, shape {shape}: relative error {error:?}", strategy.name);
+                assert!(
+                    passed,
+                    "{label} under {}, shape {shape}: relative error {error:?}",
+                    strategy.name
+                );
             }
             modules.push((selected, strategy.name));
         }
@@ -109,7 +143,8 @@ impl Case {
 #[test]
 fn convolutional_models_agree_under_every_strategy() {
     case("small-cnn", &[&[]]).every_strategy_agrees_with_the_reference("small-cnn");
-    case("example-fanout image=14 channels=32", &[&[]]).every_strategy_agrees_with_the_reference("example-fanout");
+    case("example-fanout image=14 channels=32", &[&[]])
+        .every_strategy_agrees_with_the_reference("example-fanout");
     case("example-reduce", &[&[]]).every_strategy_agrees_with_the_reference("example-reduce");
 }
 
@@ -129,13 +164,21 @@ fn one_compiled_llama_agrees_at_two_shapes_under_every_strategy() {
 /// Places of run-time conversions of square images in the graph: block, position.
 fn conversions(module: &Module) -> Vec<(usize, usize)> {
     let function = &module.functions[module.entry().expect("main")];
-    let constants: Vec<_> =
-        function.bindings().filter(|b| matches!(b.expr, Expr::Constant(_))).map(|b| b.value).collect();
+    let constants: Vec<_> = function
+        .bindings()
+        .filter(|b| matches!(b.expr, Expr::Constant(_)))
+        .map(|b| b.value)
+        .collect();
     let mut found = Vec::new();
     for (block, contents) in function.blocks.iter().enumerate() {
         for (position, binding) in contents.bindings.iter().enumerate() {
-            let Expr::Op { op, args, .. } = &binding.expr else { continue };
-            let info = function.values[binding.value].annotation.as_tensor().and_then(|t| t.dims().map(<[_]>::to_vec));
+            let Expr::Op { op, args, .. } = &binding.expr else {
+                continue;
+            };
+            let info = function.values[binding.value]
+                .annotation
+                .as_tensor()
+                .and_then(|t| t.dims().map(<[_]>::to_vec));
             let square = info.is_some_and(|d| d.len() == 4 && d[2] == d[3] && d[2].to_string() != "1");
             if op.name() == "layout_transform" && square && !constants.contains(&args[0]) {
                 found.push((block, position));
@@ -149,8 +192,15 @@ fn conversions(module: &Module) -> Vec<(usize, usize)> {
 fn a_wrong_conversion_never_passes() {
     let cnn = case("small-cnn", &[&[]]);
     let (selected, applied) = cnn.selected("local");
-    assert!(applied.conversions.iter().any(|c| !c.constant && !c.alias), "nothing to corrupt");
-    assert!(cnn.compare(cnn.compile(&selected)).iter().all(|(_, passed)| *passed));
+    assert!(
+        applied.conversions.iter().any(|c| !c.constant && !c.alias),
+        "nothing to corrupt"
+    );
+    assert!(
+        cnn.compare(cnn.compile(&selected))
+            .iter()
+            .all(|(_, passed)| *passed)
+    );
     let places = conversions(&selected);
     assert!(!places.is_empty(), "no conversion of a square image");
     // Each of them alone moves element (h, w) to where (w, h) belongs, in the layout that its consumers expect.
@@ -159,18 +209,25 @@ fn a_wrong_conversion_never_passes() {
         let mut wrong = selected.clone();
         let entry = wrong.entry().expect("main");
         let binding = &mut wrong.functions[entry].blocks[block].bindings[position];
-        let Expr::Op { op, attrs, .. } = &mut binding.expr else { unreachable!("a conversion is an operator") };
+        let Expr::Op { op, attrs, .. } = &mut binding.expr else {
+            unreachable!("a conversion is an operator")
+        };
         *op = permute;
         *attrs = BTreeMap::from([("perm".to_owned(), Attr::Ints(vec![0, 1, 3, 2]))]);
         for (error, passed) in cnn.compare(cnn.compile(&wrong)) {
-            assert!(!passed, "conversion {block}/{position}: passed with relative error {error:?}");
+            assert!(
+                !passed,
+                "conversion {block}/{position}: passed with relative error {error:?}"
+            );
         }
     }
 }
 
 /// The steps with two outer pieces of equally long axes exchanged, if there are such: the same packed shape, another order.
 fn exchanged(shape: &[u64], steps: &[PackStep]) -> Option<Vec<PackStep>> {
-    let PackStep::Layout(splits) = steps.first()? else { return None };
+    let PackStep::Layout(splits) = steps.first()? else {
+        return None;
+    };
     let right = pack::packed_shape(shape, steps).ok()?;
     for i in 0..splits.len() {
         for j in i + 1..splits.len() {
@@ -198,14 +255,23 @@ fn a_wrongly_packed_weight_never_passes() {
     for strategy in ["local", "exact"] {
         let right = cnn.compile(&cnn.selected(strategy).0);
         assert!(cnn.compare(right.clone()).iter().all(|(_, passed)| *passed));
-        for (index, constant) in right.constants.iter().enumerate().filter(|(_, c)| !c.pack.is_empty()) {
+        for (index, constant) in right
+            .constants
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| !c.pack.is_empty())
+        {
             if let Some(steps) = exchanged(&constant.shape, &constant.pack)
                 && orders < 6
             {
                 let mut wrong = right.clone();
                 wrong.constants[index].pack = steps;
                 for (error, passed) in cnn.compare(wrong) {
-                    assert!(!passed, "{}, packed in another order: passed with relative error {error:?}", constant.name);
+                    assert!(
+                        !passed,
+                        "{}, packed in another order: passed with relative error {error:?}",
+                        constant.name
+                    );
                 }
                 orders += 1;
             }
@@ -227,12 +293,19 @@ fn a_wrongly_packed_weight_never_passes() {
                 Source::External { .. } => continue,
             };
             for (error, passed) in cnn.compare(wrong) {
-                assert!(!passed, "{}, other values: passed with relative error {error:?}", constant.name);
+                assert!(
+                    !passed,
+                    "{}, other values: passed with relative error {error:?}",
+                    constant.name
+                );
             }
             values += 1;
         }
     }
-    assert!(orders > 0 && values > 0, "{orders} orders and {values} values were tried");
+    assert!(
+        orders > 0 && values > 0,
+        "{orders} orders and {values} values were tried"
+    );
 }
 
 #[test]
@@ -248,8 +321,17 @@ fn a_comparison_refuses_other_shapes_counts_and_values_that_are_not_finite() {
         found
     };
     assert!(!passed(&with(&|t| t.shape.push(1))));
-    assert!(!passed(&with(&|t| t.bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes()))));
-    assert!(!passed(&with(&|t| t.bytes[..4].copy_from_slice(&f32::INFINITY.to_le_bytes()))));
-    assert!(!passed(&with(&|t| t.bytes[..4].copy_from_slice(&1e9f32.to_le_bytes()))));
-    assert!(!passed(&with(&|t| t.bytes.truncate(4))), "a tensor with too few bytes");
+    assert!(!passed(&with(
+        &|t| t.bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes())
+    )));
+    assert!(!passed(&with(
+        &|t| t.bytes[..4].copy_from_slice(&f32::INFINITY.to_le_bytes())
+    )));
+    assert!(!passed(&with(
+        &|t| t.bytes[..4].copy_from_slice(&1e9f32.to_le_bytes())
+    )));
+    assert!(
+        !passed(&with(&|t| t.bytes.truncate(4))),
+        "a tensor with too few bytes"
+    );
 }

@@ -11,7 +11,10 @@ struct Moments(u64);
 
 impl Moments {
     fn next(&mut self, below: Duration) -> Duration {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         below.mul_f64((self.0 >> 40) as f64 / (1u64 << 24) as f64)
     }
 }
@@ -41,7 +44,10 @@ fn planned(folder: &Path, more: &[&str]) -> BTreeSet<String> {
 }
 
 fn done(out: &Path) -> BTreeMap<String, Vec<u8>> {
-    journal(out).into_iter().filter_map(|(n, b)| Some((n.strip_suffix(".done.jsonl")?.to_owned(), b))).collect()
+    journal(out)
+        .into_iter()
+        .filter_map(|(n, b)| Some((n.strip_suffix(".done.jsonl")?.to_owned(), b)))
+        .collect()
 }
 
 /// Waits for the end of a run; one that never ends fails the test and is not left behind.
@@ -73,7 +79,11 @@ fn killed_run(seed: u64, kills: usize, window: Duration, more: &[&str]) -> usize
         child.wait().expect("a status");
         let now = done(&out);
         for (cell, bytes) in &complete {
-            assert_eq!(now.get(cell), Some(bytes), "cell {cell} was complete and was touched again");
+            assert_eq!(
+                now.get(cell),
+                Some(bytes),
+                "cell {cell} was complete and was touched again"
+            );
         }
         assert!(now.keys().all(|c| planned.contains(c)));
         incomplete += usize::from(now.len() < planned.len());
@@ -81,13 +91,24 @@ fn killed_run(seed: u64, kills: usize, window: Duration, more: &[&str]) -> usize
     }
     assert_eq!(finish(start(folder.path(), more)), Some(0));
     let last = done(&out);
-    assert_eq!(last.keys().cloned().collect::<BTreeSet<_>>(), planned, "each planned cell has exactly one final record");
+    assert_eq!(
+        last.keys().cloned().collect::<BTreeSet<_>>(),
+        planned,
+        "each planned cell has exactly one final record"
+    );
     for (cell, bytes) in &complete {
-        assert_eq!(last.get(cell), Some(bytes), "cell {cell} was complete and was touched again");
+        assert_eq!(
+            last.get(cell),
+            Some(bytes),
+            "cell {cell} was complete and was touched again"
+        );
     }
     let contents = relayout::journal::read(&out.join("journal")).expect("the journal");
     assert!(contents.corrupt.is_empty() && contents.done_records().all(|r| !r.status.is_failure()));
-    let stale: Vec<_> = files(&out).into_iter().filter(|f| f.to_string_lossy().ends_with(".tmp")).collect();
+    let stale: Vec<_> = files(&out)
+        .into_iter()
+        .filter(|f| f.to_string_lossy().ends_with(".tmp"))
+        .collect();
     assert!(stale.is_empty(), "{stale:?}");
     assert!(files(&out.join("modules")).is_empty());
     incomplete
@@ -96,26 +117,45 @@ fn killed_run(seed: u64, kills: usize, window: Duration, more: &[&str]) -> usize
 #[test]
 fn killed_runs_lose_no_cell_and_do_none_twice() {
     // Early kills hit references and first cells, late ones the derived files; the windows cover a whole run of this size.
-    let incomplete = killed_run(1, 6, Duration::from_millis(350), &[]) + killed_run(2, 4, Duration::from_millis(900), &[]);
-    assert!(incomplete > 0, "no kill came before the end, so that nothing was tested");
+    let incomplete =
+        killed_run(1, 6, Duration::from_millis(350), &[]) + killed_run(2, 4, Duration::from_millis(900), &[]);
+    assert!(
+        incomplete > 0,
+        "no kill came before the end, so that nothing was tested"
+    );
 }
 
 #[test]
 fn killed_runs_of_several_rounds_lose_no_cell_and_do_none_twice() {
     let incomplete = killed_run(3, 5, Duration::from_millis(500), &["measure.rounds=3"]);
-    assert!(incomplete > 0, "no kill came before the end, so that nothing was tested");
+    assert!(
+        incomplete > 0,
+        "no kill came before the end, so that nothing was tested"
+    );
 }
 
 #[test]
 fn files_that_a_killed_writer_left_are_swept() {
     let (folder, out) = folder(TINY);
-    let leftovers = [".run.json.1.tmp", "reference/.a.bin.1.tmp", "plots/.fig.svg.1.tmp", "journal/.c.done.jsonl.1.tmp", "modules/c.rlm"];
+    let leftovers = [
+        ".run.json.1.tmp",
+        "reference/.a.bin.1.tmp",
+        "plots/.fig.svg.1.tmp",
+        "journal/.c.done.jsonl.1.tmp",
+        "modules/c.rlm",
+    ];
     for name in leftovers {
         let path = out.join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
         std::fs::write(path, "part").unwrap();
     }
-    assert_eq!(finish(start(folder.path(), &["--filter", "model=example-reduce,strategy=local"])), Some(0));
+    assert_eq!(
+        finish(start(
+            folder.path(),
+            &["--filter", "model=example-reduce,strategy=local"]
+        )),
+        Some(0)
+    );
     for name in leftovers {
         assert!(!out.join(name).exists(), "{name}");
     }
@@ -130,7 +170,12 @@ fn interrupt(child: &Child) {
 /// Interrupts `times` times after the first cell is complete; the exit code and what was complete then.
 fn interrupted_run(times: usize) {
     // Each cell takes at least 600 ms, so that the interrupts come in the middle of the second.
-    let more = ["measure.min_time=600ms", "measure.max_time=5s", "--filter", "model=small-cnn"];
+    let more = [
+        "measure.min_time=600ms",
+        "measure.max_time=5s",
+        "--filter",
+        "model=small-cnn",
+    ];
     let (folder, out) = folder(TINY);
     let planned = planned(folder.path(), &more);
     let child = start(folder.path(), &more);

@@ -55,7 +55,11 @@ fn relayout(folder: &TempDir, arguments: &[&str]) -> (i32, String, String) {
         .output()
         .expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().expect("an exit code"),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 const RUN: [&str; 4] = ["run", "tiny.yaml", "-o", "out"];
@@ -69,14 +73,26 @@ fn a_run_leaves_records_a_data_set_figures_and_a_table_and_a_second_one_does_not
     let (folder, out) = folder(TINY);
     let (code, stdout, stderr) = run_with(&folder, &[]);
     assert_eq!(code, 0, "{stderr}");
-    for cell in ["example-reduce", "small-cnn", "| family | model | local | greedy | solver-based |", "6 cells: 6 well, 0 failed"] {
+    for cell in [
+        "example-reduce",
+        "small-cnn",
+        "| family | model | local | greedy | solver-based |",
+        "6 cells: 6 well, 0 failed",
+    ] {
         assert!(stdout.contains(cell), "{cell} is not in\n{stdout}");
     }
     assert!(!stdout.contains('\u{1b}'), "standard output has terminal escapes");
-    for file in ["run.json", "cells.parquet", "samples.parquet", "plots/fig5-relative-performance.svg", "plots/latency.csv"] {
+    for file in [
+        "run.json",
+        "cells.parquet",
+        "samples.parquet",
+        "plots/fig5-relative-performance.svg",
+        "plots/latency.csv",
+    ] {
         assert!(fs::metadata(out.join(file)).is_ok_and(|m| m.len() > 0), "{file}");
     }
-    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
     assert!(manifest["finished_unix_ms"].as_u64() >= manifest["started_unix_ms"].as_u64());
     let first = journal(&out);
     assert_eq!(first.keys().filter(|n| n.ends_with(".done.jsonl")).count(), 6);
@@ -86,14 +102,22 @@ fn a_run_leaves_records_a_data_set_figures_and_a_table_and_a_second_one_does_not
         assert!(record.median_ms().is_some_and(|ms| ms > 0.0));
     }
     let optimum = |strategy: &str| {
-        let cost = |r: &&relayout::record::CellRecord| r.key.model == "small-cnn" && r.key.strategy == strategy;
-        contents.done_records().find(cost).and_then(|r| r.predicted_cost()).expect("a cost")
+        let cost =
+            |r: &&relayout::record::CellRecord| r.key.model == "small-cnn" && r.key.strategy == strategy;
+        contents
+            .done_records()
+            .find(cost)
+            .and_then(|r| r.predicted_cost())
+            .expect("a cost")
     };
     assert!(optimum("exact") <= optimum("greedy") && optimum("exact") < optimum("local"));
 
     let (code, again, stderr) = run_with(&folder, &[]);
     assert_eq!(code, 0);
-    assert!(stderr.contains("all 6 cells are complete; nothing to do"), "{stderr}");
+    assert!(
+        stderr.contains("all 6 cells are complete; nothing to do"),
+        "{stderr}"
+    );
     assert_eq!(again, stdout, "the same records make the same table");
     assert_eq!(journal(&out), first);
 
@@ -101,7 +125,10 @@ fn a_run_leaves_records_a_data_set_figures_and_a_table_and_a_second_one_does_not
     let (code, _, stderr) = run_with(&folder, &["--rerun", "failed"]);
     assert!(code == 0 && stderr.contains("nothing to do"), "{stderr}");
     // A change of the configuration that decides results makes new cells, and keeps the old ones.
-    let (code, _, stderr) = run_with(&folder, &["measure.samples=4", "--filter", "model=example-reduce"]);
+    let (code, _, stderr) = run_with(
+        &folder,
+        &["measure.samples=4", "--filter", "model=example-reduce"],
+    );
     assert_eq!(code, 0, "{stderr}");
     let second = journal(&out);
     assert!(first.iter().all(|(name, bytes)| second.get(name) == Some(bytes)));
@@ -122,7 +149,10 @@ fn a_dry_run_lists_the_cells_that_filter_and_shard_leave_and_writes_nothing() {
     assert_eq!((all.len(), summary.as_str()), (6, "6 cells in 2 groups"));
     let (some, summary) = list(&["--filter", "model=small*,strategy!=greedy"]);
     assert_eq!((some.len(), summary.as_str()), (2, "2 cells in 1 groups"));
-    assert!(some.iter().all(|l| all.contains(l) && l.contains("small-cnn") && !l.contains("greedy")));
+    assert!(
+        some.iter()
+            .all(|l| all.contains(l) && l.contains("small-cnn") && !l.contains("greedy"))
+    );
     let (mut parts, second) = (list(&["--shard", "1/2"]).0, list(&["--shard", "2/2"]).0);
     assert!(!parts.is_empty() && !second.is_empty());
     parts.extend(second);
@@ -140,27 +170,55 @@ fn a_dry_run_lists_the_cells_that_filter_and_shard_leave_and_writes_nothing() {
 fn what_cannot_be_run_is_refused_with_code_2_before_anything_is_written() {
     let (folder, out) = folder(TINY);
     fs::write(folder.path().join("cut.onnx"), [0x08, 0x07, 0x12, 0x7f, 0x6f]).unwrap();
-    fs::write(folder.path().join("wrong.yaml"), TINY.replace("small-cnn", "smal-cnn")).unwrap();
+    fs::write(
+        folder.path().join("wrong.yaml"),
+        TINY.replace("small-cnn", "smal-cnn"),
+    )
+    .unwrap();
     fs::write(folder.path().join("binary.yaml"), [0xff, 0xfe, 0x00]).unwrap();
     for (arguments, expected) in [
-        (vec!["run", "wrong.yaml", "-o", "out"], "wrong.yaml:2:26: unknown model `smal-cnn`"),
-        (vec!["run", "wrong.yaml", "-o", "out"], "did you mean `small-cnn`?"),
+        (
+            vec!["run", "wrong.yaml", "-o", "out"],
+            "wrong.yaml:2:26: unknown model `smal-cnn`",
+        ),
+        (
+            vec!["run", "wrong.yaml", "-o", "out"],
+            "did you mean `small-cnn`?",
+        ),
         (vec!["run", "none.yaml", "-o", "out"], "none.yaml"),
         (vec!["run", "binary.yaml", "-o", "out"], "binary.yaml"),
-        ([&RUN[..], &["--filter", "model=bert"]].concat(), "no cell passes the filter `model=bert`"),
-        ([&RUN[..], &["--filter", "modle=bert"]].concat(), "did you mean `model`?"),
+        (
+            [&RUN[..], &["--filter", "model=bert"]].concat(),
+            "no cell passes the filter `model=bert`",
+        ),
+        (
+            [&RUN[..], &["--filter", "modle=bert"]].concat(),
+            "did you mean `model`?",
+        ),
         ([&RUN[..], &["--filter", "bert"]].concat(), "expected FIELD=GLOB"),
         ([&RUN[..], &["--shard", "3/2"]].concat(), "1/4"),
         ([&RUN[..], &["--rerun", "melted"]].concat(), "melted"),
         ([&RUN[..], &["models=[cut.onnx]"]].concat(), "cut.onnx"),
-        ([&RUN[..], &["models=[absent.onnx, 'small-cnn sides=3']"]].concat(), "absent.onnx"),
-        ([&RUN[..], &["models=[absent.onnx, 'small-cnn sides=3']"]].concat(), "sides"),
-        ([&RUN[..], &["models=[{model: small-cnn, dims: {s: 3}}]"]].concat(), "no symbolic dimension `s`"),
+        (
+            [&RUN[..], &["models=[absent.onnx, 'small-cnn sides=3']"]].concat(),
+            "absent.onnx",
+        ),
+        (
+            [&RUN[..], &["models=[absent.onnx, 'small-cnn sides=3']"]].concat(),
+            "sides",
+        ),
+        (
+            [&RUN[..], &["models=[{model: small-cnn, dims: {s: 3}}]"]].concat(),
+            "no symbolic dimension `s`",
+        ),
         ([&RUN[..], &["targets=[absent.yaml]"]].concat(), "absent.yaml"),
     ] {
         let (code, stdout, stderr) = relayout(&folder, &arguments);
         assert_eq!(code, 2, "{arguments:?}: {stderr}");
-        assert!(stdout.is_empty() && stderr.contains(expected), "{arguments:?}: {expected:?} is not in\n{stderr}");
+        assert!(
+            stdout.is_empty() && stderr.contains(expected),
+            "{arguments:?}: {expected:?} is not in\n{stderr}"
+        );
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
     assert!(!out.exists());
@@ -188,7 +246,10 @@ fn several_rounds_give_as_many_processes_and_a_noise() {
         assert_eq!(latency.processes.len(), 2);
         assert!(latency.noise.is_some_and(|n| n >= 0.0));
     }
-    assert!(files(&out.join("modules")).is_empty(), "modules are kept only while their cells are measured");
+    assert!(
+        files(&out.join("modules")).is_empty(),
+        "modules are kept only while their cells are measured"
+    );
 }
 
 #[test]
@@ -196,13 +257,24 @@ fn a_damaged_record_is_reported_and_its_cell_alone_runs_again() {
     let (folder, out) = folder(TINY);
     assert_eq!(run_with(&folder, &["--filter", "model=example-reduce"]).0, 0);
     let before = journal(&out);
-    let name = before.keys().find(|n| n.ends_with(".done.jsonl")).expect("a record").clone();
+    let name = before
+        .keys()
+        .find(|n| n.ends_with(".done.jsonl"))
+        .expect("a record")
+        .clone();
     let path = out.join("journal").join(&name);
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replacen("\"example-reduce\"", "\"example-reduCe\"", 1)).unwrap();
+    fs::write(
+        &path,
+        text.replacen("\"example-reduce\"", "\"example-reduCe\"", 1),
+    )
+    .unwrap();
     let (code, _, stderr) = run_with(&folder, &["--filter", "model=example-reduce"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains(&name) && stderr.contains("runs again"), "{stderr}");
+    assert!(
+        stderr.contains(&name) && stderr.contains("runs again"),
+        "{stderr}"
+    );
     let cell = name.split('.').next().expect("a cell");
     let after = journal(&out);
     for (name, bytes) in &before {
