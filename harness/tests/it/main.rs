@@ -1,12 +1,9 @@
 //! Integration tests of the harness's records and of what is derived from them.
 
 mod analysis;
-<<<<<<< HEAD
 mod cli;
-=======
 mod config;
 mod corrupt;
->>>>>>> plots
 mod diff;
 mod journal;
 mod kill;
