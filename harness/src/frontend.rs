@@ -269,6 +269,17 @@ pub fn known() -> Known {
             .iter()
             .map(|s| s.name.to_owned())
             .collect(),
-        solvers: BTreeMap::from([("maxsat".to_owned(), vec!["rustsat".to_owned()])]),
+        solvers: relayout_layouts::STRATEGIES
+            .iter()
+            .map(|s| {
+                (
+                    s.name.to_owned(),
+                    crate::commands::solvers(s.name)
+                        .iter()
+                        .map(|i| i.name.to_owned())
+                        .collect(),
+                )
+            })
+            .collect(),
     }
 }

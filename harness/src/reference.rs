@@ -178,11 +178,8 @@ pub fn compare(found: &[HostTensor], reference: &[HostTensor], tolerance: f64) -
         worst = None;
     }
     for (a, b) in found.iter().zip(reference) {
-        let error = if a.dtype == b.dtype && a.shape == b.shape {
-            relative_error(a, b)
-        } else {
-            None
-        };
+        let same = a.dtype == b.dtype && a.shape == b.shape && a.bytes.len() == b.bytes.len();
+        let error = if same { relative_error(a, b) } else { None };
         worst = match (worst, error) {
             (Some(w), Some(e)) => Some(w.max(e)),
             _ => None,

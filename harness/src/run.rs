@@ -4,6 +4,7 @@
 //! kept in the run directory; a cell is complete when its `done` record is durable.
 
 use crate::analysis;
+use crate::commands::{CommandError, strategy_with_solver};
 use crate::config::{Config, ConfigError};
 use crate::filter::{Filter, FilterError};
 use crate::frontend;
@@ -159,6 +160,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         return Ok(0);
     }
     let journal = Journal::open(&directory.join("journal"))?;
+    sweep_leftovers(&directory);
     let contents = journal.read()?;
     for bad in &contents.corrupt {
         eprintln!(
@@ -220,15 +222,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
     records::derive(&directory, &records)?;
     let settings = settings_of(&manifest);
     let plotted = plots::plot(&records, &settings, &directory.join("plots"))?;
-    report(
-        &config,
-        &plan,
-        &records,
-        &settings,
-        &directory,
-        &plotted,
-        options.json,
-    )?;
+    report(&plan, &records, &settings, &directory, &plotted, options.json)?;
     if interrupted {
         eprintln!("interrupted; run the same command again to go on");
         return Ok(INTERRUPTED);
@@ -256,6 +250,23 @@ pub fn settings_of(manifest: &RunManifest) -> analysis::Settings {
         solver_based: manifest.solver_based.clone(),
         fallback_reference: manifest.reference_strategy.clone(),
         ..analysis::Settings::default()
+    }
+}
+
+/// Removes what a killed run left behind: temporary files, and modules, which a cell that runs again makes anew. The caller
+/// holds the journal's lock, so their writers are gone. What can't be removed costs space and nothing else.
+fn sweep_leftovers(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory.join("modules"));
+    for folder in [
+        directory.to_owned(),
+        directory.join("reference"),
+        directory.join("plots"),
+    ] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if atomic::is_temporary(&entry.file_name().to_string_lossy()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
@@ -310,7 +321,8 @@ fn show_plan(plan: &Plan, directory: &Path, json: bool) -> Result<(), RunError> 
             k.threads
         );
     }
-    println!("{} cells in {} groups", plan.cells.len(), plan.groups.len());
+    let groups: BTreeSet<usize> = plan.cells.iter().map(|c| c.group).collect();
+    println!("{} cells in {} groups", plan.cells.len(), groups.len());
     Ok(())
 }
 
@@ -390,7 +402,11 @@ impl Sweep<'_> {
                     return Ok(false);
                 }
             }
-            for record in self.rounds(measured)? {
+            let Some(records) = self.rounds(measured)? else {
+                progress.finish();
+                return Ok(true);
+            };
+            for record in records {
                 progress.step(&describe(&record));
                 self.journal.write(Phase::Done, &record)?;
             }
@@ -588,6 +604,15 @@ impl Sweep<'_> {
 
     /// Runs one cell in its own process; the final record, or a pending one when the user stopped it.
     fn cell(&self, cell: &PlannedCell) -> Result<CellRecord, RunError> {
+        if let Err(missing @ CommandError::NotBuiltIn { .. }) =
+            strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
+        {
+            let mut record = self.new_record(cell);
+            record.status = CellStatus::Skipped {
+                reason: missing.to_string(),
+            };
+            return Ok(record);
+        }
         let group = &self.plan.groups[cell.group];
         let keep = self.config.measure.rounds > 1;
         let request = Request::Cell {
@@ -667,7 +692,11 @@ impl Sweep<'_> {
     }
 
     /// Further rounds, each in processes of their own, interleaved over the strategies: forward, then backward (ABBA).
-    fn rounds(&self, mut measured: Vec<(&PlannedCell, CellRecord)>) -> Result<Vec<CellRecord>, RunError> {
+    /// `None` when the user interrupted: a cell with fewer processes than asked for is not complete.
+    fn rounds(
+        &self,
+        mut measured: Vec<(&PlannedCell, CellRecord)>,
+    ) -> Result<Option<Vec<CellRecord>>, RunError> {
         for round in 1..self.config.measure.rounds {
             let mut order: Vec<usize> = (0..measured.len()).collect();
             if round % 2 == 1 {
@@ -675,7 +704,7 @@ impl Sweep<'_> {
             }
             for index in order {
                 if self.interrupts.drain() {
-                    break;
+                    return Ok(None);
                 }
                 let (cell, record) = &mut measured[index];
                 let request = Request::Measure {
@@ -685,12 +714,15 @@ impl Sweep<'_> {
                 };
                 let mut samples: Option<ProcessSamples> = None;
                 let limit = Duration::from_secs_f64(self.config.limits.run);
-                supervise::run(&request, limit, None, self.interrupts, &mut |event| {
+                let outcome = supervise::run(&request, limit, None, self.interrupts, &mut |event| {
                     if let Event::Samples { samples: s } = event {
                         samples = Some(s);
                     }
                     None
                 })?;
+                if matches!(outcome.ending, Ending::Interrupted) {
+                    return Ok(None);
+                }
                 let processes = record.latency.take().map(|l| l.processes).unwrap_or_default();
                 record.latency = Latency::from_processes(
                     LatencyMode::Isolated,
@@ -704,7 +736,7 @@ impl Sweep<'_> {
                 latency.noise = noise(&latency.processes);
             }
         }
-        Ok(measured.into_iter().map(|(_, r)| r).collect())
+        Ok(Some(measured.into_iter().map(|(_, r)| r).collect()))
     }
 }
 
@@ -757,7 +789,6 @@ fn describe(record: &CellRecord) -> String {
 }
 
 fn report(
-    config: &Config,
     plan: &Plan,
     records: &[CellRecord],
     settings: &analysis::Settings,
@@ -801,6 +832,5 @@ fn report(
     for skipped in &plotted.skipped {
         eprintln!("no figure {}: {}", skipped.name, skipped.reason);
     }
-    let _ = config;
     Ok(())
 }

@@ -9,12 +9,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often a supervisor looks at the clock and at interrupts.
 const TICK: Duration = Duration::from_millis(50);
 /// How long a worker may take to stop after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long to wait for the rest of a dead worker's standard error.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How much of a worker's standard error is kept.
 const STDERR_TAIL: usize = 4096;
 
@@ -87,7 +90,7 @@ pub fn run(
         // A worker that died at once can't take its request; its exit status tells.
         let _ = stdin.write_all(serde_json::to_string(request).unwrap_or_default().as_bytes());
     }
-    let stderr = collect_stderr(&mut child);
+    let (stderr, reader) = collect_stderr(&mut child);
     let lines = read_lines(&mut child);
     let mut deadline = Instant::now() + limit;
     let ending = loop {
@@ -115,6 +118,11 @@ pub fn run(
     };
     // The group may hold children of the worker (a compiler); none survives it.
     signal_group(&child, libc::SIGKILL);
+    // The last words may still be in the pipe; they decide between a crash and a lack of memory.
+    let until = Instant::now() + LAST_WORDS;
+    while reader.as_ref().is_some_and(|r| !r.is_finished()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let stderr_tail = stderr
         .lock()
         .map(|t| String::from_utf8_lossy(&t).into_owned())
@@ -155,9 +163,9 @@ fn start(memory: Option<u64>) -> std::io::Result<Child> {
     command.spawn()
 }
 
-fn collect_stderr(child: &mut Child) -> Arc<Mutex<Vec<u8>>> {
+fn collect_stderr(child: &mut Child) -> (Arc<Mutex<Vec<u8>>>, Option<JoinHandle<()>>) {
     let tail = Arc::new(Mutex::new(Vec::new()));
-    if let Some(mut stderr) = child.stderr.take() {
+    let reader = child.stderr.take().map(|mut stderr| {
         let tail = tail.clone();
         std::thread::spawn(move || {
             let mut buffer = [0u8; 1024];
@@ -167,9 +175,9 @@ fn collect_stderr(child: &mut Child) -> Arc<Mutex<Vec<u8>>> {
                 let excess = tail.len().saturating_sub(STDERR_TAIL);
                 tail.drain(..excess);
             }
-        });
-    }
-    tail
+        })
+    });
+    (tail, reader)
 }
 
 fn read_lines(child: &mut Child) -> Receiver<String> {

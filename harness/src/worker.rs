@@ -3,6 +3,7 @@
 //! Everything that may crash, hang or run out of memory happens here; the supervisor only reads lines. A request comes as one
 //! JSON object on standard input.
 
+use crate::commands::strategy_with_solver;
 use crate::config::Config;
 use crate::frontend::{self, Loaded};
 use crate::machine;
@@ -21,7 +22,7 @@ use relayout_compiler::extract::{CallSpec, CostModel, Extraction, Pricing, Shape
 use relayout_compiler::pipeline::{self, CompileOptions};
 use relayout_compiler::unit::unit_key;
 use relayout_layouts::graph::Graph;
-use relayout_layouts::{Budget, Status, Trace, decomposition, strategy_by_name};
+use relayout_layouts::{Budget, Status, Trace, decomposition};
 use relayout_runtime::{Options, Session};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -483,7 +484,8 @@ fn solve(
 ) -> Result<Vec<relayout_layouts::ConfigId>, Stop> {
     let failed = stop(Phase::Solve, CellStatus::SolveFailed);
     let problem = &extraction.problem;
-    let strategy = strategy_by_name(&cell.strategy.strategy).map_err(|e| failed(e.to_string()))?;
+    let strategy = strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
+        .map_err(|e| failed(e.to_string()))?;
     let budget = Budget {
         seed: cell.config.seed,
         ..Budget::default()

@@ -29,5 +29,8 @@ pub mod treewidth;
 pub use check::{CheckError, Checked, Conversion, check};
 pub use id::{ConfigId, LayoutId, OpId, TensorId};
 pub use problem::{ConfigSpec, CostTerms, OperatorSpec, Problem, ProblemBuilder, ProblemError, TensorSpec};
-pub use registry::{STRATEGIES, StrategyInfo, UnknownStrategy, strategy_by_name};
+pub use registry::{
+    ChoiceError, STRATEGIES, SolverInfo, StrategyInfo, UnknownStrategy, strategy_by_name,
+    strategy_with_solver,
+};
 pub use strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace, TracePoint};

@@ -159,7 +159,14 @@ impl Config {
         let config = resolve(&mut reader, &root, &stem, known);
         match config {
             Some(config) if reader.faults.is_empty() => Ok(config),
-            _ => Err(error(reader.faults)),
+            _ => {
+                // In the order of the file, then of the arguments, whatever the order of reading was.
+                reader.faults.sort_by_key(|f| match f.place {
+                    Place::File { line, column } => (0, line, column),
+                    Place::Argument(_) => (1, 0, 0),
+                });
+                Err(error(reader.faults))
+            }
         }
     }
 
@@ -305,12 +312,13 @@ fn model(reader: &mut Reader, node: &Node, known: &Known) -> Option<ModelEntry> 
             && reader.fields(dims, "dims").is_some()
             && let Value::Map(entries) = &dims.value
         {
-            for (name, _, values) in entries {
+            for (name, _, list) in entries {
                 let values: Vec<i64> = reader
-                    .list(values)
+                    .list(list)
                     .into_iter()
                     .filter_map(|n| reader.int(n, "dimension", 1, 1 << 30))
                     .collect();
+                non_empty(reader, list, values.len(), name);
                 entry.dims.insert(name.clone(), values);
             }
         }

@@ -21,8 +21,8 @@ pub enum Place {
 impl From<Location> for Place {
     fn from(l: Location) -> Self {
         Place::File {
-            line: l.line() as u64,
-            column: l.column() as u64,
+            line: l.line(),
+            column: l.column(),
         }
     }
 }

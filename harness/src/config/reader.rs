@@ -120,7 +120,7 @@ impl Reader {
             self.fault(
                 &node.place,
                 format!("{what}: `{text}` is not a duration"),
-                Some("write a number with `ms`, `s`, `min` or `h`, such as `90s`".into()),
+                Some("write a number with `ms`, `s`, `min` or `h`, such as `90s`, at most a year".into()),
             );
         }
         parsed
@@ -184,6 +184,9 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// No duration of a configuration is longer: a year. A bound keeps every sum with a clock's time representable.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// See [`Reader::duration`].
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
@@ -194,7 +197,9 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "h" => number * 3600.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(seconds).ok()
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|d| *d <= LONGEST)
 }
 
 /// See [`Reader::bytes`].

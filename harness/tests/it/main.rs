@@ -2,8 +2,12 @@
 
 mod analysis;
 mod cli;
+mod config;
+mod corrupt;
 mod diff;
 mod journal;
+mod kill;
 mod plots;
 mod records;
+mod run;
 mod support;

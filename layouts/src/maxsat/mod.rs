@@ -1,11 +1,14 @@
 //! `maxsat`: the seed's encoding (section 3.2.2) under a core-guided search of ours on a SAT solver.
 //!
-//! `objective` turns the soft clauses into weighted literals, `oll` searches, `backend` is the SAT solver.
+//! `objective` turns the soft clauses into weighted literals, `oll` searches, `backend` is the SAT solver. With the `z3` feature,
+//! `z3` has z3's optimiser solve the same encoding instead.
 //! Anytime: incumbents and bounds are streamed, and running into a limit returns the best pair.
 
 pub mod backend;
 mod objective;
 mod oll;
+#[cfg(feature = "z3")]
+pub mod z3;
 
 use crate::encoding::Encoding;
 use crate::greedy::Greedy;

@@ -12,4 +12,5 @@ mod imports;
 mod instances;
 mod problems;
 mod scale;
+mod solvers;
 mod support;
