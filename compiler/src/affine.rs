@@ -175,10 +175,7 @@ fn times(a: Interval, b: Interval) -> Interval {
             (al.checked_mul(bl), ah.zip(bh).and_then(|(x, y)| x.checked_mul(y)))
         }
         // A non-negative half-open interval times a non-positive constant interval.
-        ((Some(al), None), (Some(bl), Some(bh))) if al >= 0 && bh <= 0 => {
-            let _ = bl;
-            (None, al.checked_mul(bh))
-        }
+        ((Some(al), None), (Some(_), Some(bh))) if al >= 0 && bh <= 0 => (None, al.checked_mul(bh)),
         ((Some(_), Some(_)), (Some(bl), None)) if bl >= 0 => times(b, a),
         _ => (None, None),
     }
@@ -513,7 +510,7 @@ fn drop_unit_loops(stage: Stage) -> Stage {
 
 /// Merges an outer and an inner loop of one kind into one where every access walks them contiguously
 /// (`stride(outer) = extent(inner) · stride(inner)`), so that a 1×1 convolution over rows and columns is one loop.
-fn merge_loops(mut stage: Stage, ranges: &Ranges) -> Stage {
+fn merge_loops(mut stage: Stage) -> Stage {
     loop {
         let pair = (0..stage.loops.len())
             .flat_map(|i| (0..stage.loops.len()).map(move |j| (i, j)))
@@ -532,7 +529,6 @@ fn merge_loops(mut stage: Stage, ranges: &Ranges) -> Stage {
         });
         stage.loops[i] = merged;
         stage.loops.remove(j);
-        let _ = ranges;
     }
 }
 
@@ -564,5 +560,5 @@ pub fn normalise(stage: &Stage, buffers: &Arena<BufferId, Buffer>, ranges: &Rang
     let split = split_loops(simplified, ranges);
     let flat = drop_unit_loops(flatten(&split, buffers));
     let inside = ranges.with_loops(&flat.loops);
-    merge_loops(map_stage_indices(&flat, &mut |e| inside.simplify(e)), ranges)
+    merge_loops(map_stage_indices(&flat, &mut |e| inside.simplify(e)))
 }

@@ -411,8 +411,8 @@ fn eliminate_one(stages: &mut Vec<Stage>, buffers: &Arena<BufferId, Buffer>) -> 
         if stages[w + 1..r].iter().any(|s| inputs.contains(&s.output)) {
             continue;
         }
-        let merged = epilogue(&stages[w], &stages[r], b, buffer)
-            .or_else(|| inline(&stages[w], &stages[r], b, buffer));
+        let merged =
+            epilogue(&stages[w], &stages[r], b, buffer).or_else(|| inline(&stages[w], &stages[r], b, buffer));
         if let Some(stage) = merged {
             stages[r] = stage;
             stages.remove(w);
@@ -453,9 +453,6 @@ fn only_index(stage: &Stage, b: BufferId) -> Option<Vec<SymExpr>> {
 /// The reader, an element-wise map, as the epilogue of the writer.
 fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, buffer: &Buffer) -> Option<Stage> {
     let shape = &buffer.shape;
-    let StageBody::Map(value) = &reader.body else {
-        return None;
-    };
     let read = only_index(reader, b)?;
     let mut assigned: BTreeMap<SymVar, SymExpr> = BTreeMap::new();
     for (d, (r, w)) in read.iter().zip(&writer.index).enumerate() {
@@ -480,7 +477,6 @@ fn epilogue(writer: &Stage, reader: &Stage, b: BufferId, buffer: &Buffer) -> Opt
     let StageBody::Map(moved_value) = &moved.body else {
         return None;
     };
-    let _ = value;
     let put = |inner: &Scalar| {
         replace(moved_value, &mut |s| match s {
             Scalar::Load(a) if a.buffer == b => Some(Some(rounded(inner, buffer.dtype))),

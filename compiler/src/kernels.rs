@@ -1,14 +1,13 @@
 //! Kernels of a module: every program that is called, scheduled, printed, compiled; structurally equal programs once.
 
 use crate::affine::Ranges;
-use crate::codegen::toolchain::{Toolchain, ToolchainError, jobs};
+use crate::codegen::toolchain::{Toolchain, jobs};
 use crate::codegen::{phase_symbol, prelude, print_program};
 use crate::error::CompileError;
 use crate::schedule::schedule;
 use crate::target::Target;
 use crate::vmgen::{bytecode, dtype};
 use relayout_ir::graph::{Callee, Expr, Module, ProgramId, SymDecl};
-use relayout_ir::index::Idx;
 use relayout_ir::program::{BufferRole, TensorProgram};
 use relayout_ir::sym::{SymExpr, SymVar, product};
 use relayout_runtime::index::{KernelId, Slot};
@@ -179,20 +178,9 @@ pub fn compile_kernels(
     if kernels.sources.is_empty() {
         return Ok(None);
     }
-    let object = toolchain
-        .build(&kernels.sources, target.isa)
-        .map_err(named(kernels))?;
+    let object = toolchain.build(&kernels.sources, target.isa)?;
     Ok(Some(rt::NativeCode {
         isa: target.isa,
         bytes: object.bytes,
     }))
-}
-
-fn named(_: &Kernels) -> impl Fn(ToolchainError) -> CompileError {
-    CompileError::Toolchain
-}
-
-/// The number of distinct buffers of a program, inputs first: the kernel's parameters.
-pub fn arity(program: &TensorProgram) -> usize {
-    program.buffers.ids().map(|b| b.index() + 1).max().unwrap_or(0)
 }

@@ -15,8 +15,7 @@ use crate::target::Target;
 use relayout_ir::annotation::DType;
 use relayout_ir::index::Arena;
 use relayout_ir::program::{
-    Access, BinaryOp, Buffer, BufferId, BufferRole, Loop, LoopKind, Scalar, Stage, StageBody, TensorProgram,
-    UnaryOp,
+    Access, BinaryOp, Buffer, BufferId, Loop, LoopKind, Scalar, Stage, StageBody, TensorProgram, UnaryOp,
 };
 use relayout_ir::sym::{SymExpr, SymVar};
 
@@ -351,13 +350,12 @@ pub fn plan_stage(
     target: &Target,
 ) -> StagePlan {
     let stage = affine::normalise(stage, buffers, ranges);
-    let inside = ranges.with_loops(&stage.loops);
     let typed = Typing {
         buffers,
         stage: &stage,
     };
     if typed.is_f32() {
-        if let Some(plan) = spatial_plan(&stage, buffers, &inside, target) {
+        if let Some(plan) = spatial_plan(&stage, buffers, target) {
             return plan;
         }
         if let Some(plan) = reduction_plan(&stage, target) {
@@ -367,7 +365,7 @@ pub fn plan_stage(
             return plan;
         }
     }
-    scalar_plan(stage, buffers)
+    scalar_plan(stage)
 }
 
 /// Types of the scalars of a stage.
@@ -449,8 +447,7 @@ fn reduce_loops(stage: &Stage) -> Vec<Loop> {
 
 /// Nested scalar loops in the order given. A map that only rearranges memory is blocked so that both sides are walked by
 /// cache lines.
-fn scalar_plan(stage: Stage, buffers: &Arena<BufferId, Buffer>) -> StagePlan {
-    let _ = buffers;
+fn scalar_plan(stage: Stage) -> StagePlan {
     let mut outer: Vec<Item> = spatial(&stage)
         .map(|l| Item {
             var: l.var.clone(),
@@ -546,12 +543,7 @@ fn const_stride(a: &Access, v: &SymVar) -> Option<i64> {
 }
 
 /// Vectors along the loop that is contiguous in the output.
-fn spatial_plan(
-    stage: &Stage,
-    buffers: &Arena<BufferId, Buffer>,
-    inside: &Ranges,
-    target: &Target,
-) -> Option<StagePlan> {
+fn spatial_plan(stage: &Stage, buffers: &Arena<BufferId, Buffer>, target: &Target) -> Option<StagePlan> {
     let v = spatial(stage)
         .find(|l| stride(&stage.index[0], &l.var).is_some_and(|s| s.is_const(1)))?
         .clone();
@@ -590,7 +582,6 @@ fn spatial_plan(
     let tile = choose_tile(stage, &v, lanes, reducing, target);
     let reduce = order_reductions(stage, &v.var);
     let outer = order_outer(stage, &v.var, &tile, target);
-    let _ = inside;
     Some(StagePlan {
         stage: stage.clone(),
         outer,
@@ -688,9 +679,16 @@ fn choose_tile(stage: &Stage, v: &Loop, lanes: i64, reducing: bool, target: &Tar
         let rate = tile as f64 / cycles * covered;
         // Rows of vectors cost more than vectors side by side (measured on NCHW 3×3: 36 against 66 GFLOP/s).
         let rows = dims.iter().any(|(i, n)| {
-            *n > 1 && reads.iter().any(|a| const_stride(a, &v.var) != Some(0) && varies(a, others[*i]))
+            *n > 1
+                && reads
+                    .iter()
+                    .any(|a| const_stride(a, &v.var) != Some(0) && varies(a, others[*i]))
         });
-        let rate = if contraction && rows && u < most_vectors { 0.7 * rate } else { rate };
+        let rate = if contraction && rows && u < most_vectors {
+            0.7 * rate
+        } else {
+            rate
+        };
         // A larger tile only for a real gain: it costs code and remainder.
         if rate > best.0 * 1.02 {
             *best = (rate, u, dims.iter().copied().filter(|d| d.1 > 1).collect());
@@ -833,7 +831,8 @@ fn transpose_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
             .cloned()
     };
     let (v, w) = (contiguous(&stage.index[0])?, contiguous(&a.index[0])?);
-    let affine = |l: &Loop| stride(&stage.index[0], &l.var).is_some() && stride(&a.index[0], &l.var).is_some();
+    let affine =
+        |l: &Loop| stride(&stage.index[0], &l.var).is_some() && stride(&a.index[0], &l.var).is_some();
     if v.var == w.var || !affine(&v) || !affine(&w) {
         return None;
     }
@@ -961,9 +960,4 @@ fn reduction_plan(stage: &Stage, target: &Target) -> Option<StagePlan> {
         reduce,
         stage: stage.clone(),
     })
-}
-
-/// Whether a buffer is read by the program's caller or handed in by it; workspaces live only during the call.
-pub fn is_external(buffer: &Buffer) -> bool {
-    buffer.role != BufferRole::Workspace
 }

@@ -6,8 +6,7 @@ use crate::memory::Storage;
 use crate::workspace::physical;
 use relayout_ir::annotation::{Annotation, DType, ShapeInfo, TensorInfo};
 use relayout_ir::graph::{
-    Attr, Binding, Callee, ConstantData, Distribution, Expr, FuncId, GraphFunction, Module, ProgramId,
-    ValueId,
+    Attr, Binding, Callee, ConstantData, Distribution, Expr, GraphFunction, Module, ProgramId, ValueId,
 };
 use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
@@ -96,7 +95,7 @@ pub fn generate(
     };
     let mut functions = Vec::new();
     for (_, f) in module.functions.iter() {
-        functions.push(FunctionGen::new(module, f)?.generate(kernels, &mut constants)?);
+        functions.push(FunctionGen::new(f)?.generate(kernels, &mut constants)?);
     }
     let storage_plan = plan
         .iter()
@@ -180,7 +179,6 @@ impl Constants<'_> {
 }
 
 struct FunctionGen<'m> {
-    module: &'m Module,
     function: &'m GraphFunction,
     /// Registers: parameters first, then every other value in order; values without a register are absent.
     registers: BTreeMap<ValueId, Reg>,
@@ -189,13 +187,12 @@ struct FunctionGen<'m> {
 }
 
 impl<'m> FunctionGen<'m> {
-    fn new(module: &'m Module, function: &'m GraphFunction) -> Result<Self, CompileError> {
+    fn new(function: &'m GraphFunction) -> Result<Self, CompileError> {
         let mut registers = BTreeMap::new();
         for (i, p) in function.params.iter().enumerate() {
             registers.insert(*p, Reg(i as u32));
         }
         Ok(FunctionGen {
-            module,
             function,
             next: registers.len() as u32,
             registers,
@@ -430,7 +427,7 @@ impl<'m> FunctionGen<'m> {
             }
             Expr::CallGraph { func, args } => {
                 let args = self.regs(args)?;
-                let function = self.function_id(*func);
+                let function = FunctionId(func.index() as u32);
                 code.push(rt::Instr::CallFunction {
                     function,
                     args,
@@ -465,10 +462,6 @@ impl<'m> FunctionGen<'m> {
             }
         }
         Ok(())
-    }
-    fn function_id(&self, f: FuncId) -> FunctionId {
-        let _ = self.module;
-        FunctionId(f.index() as u32)
     }
     fn library_attrs(
         &self,

@@ -177,7 +177,12 @@ fn swaps(lanes: usize) -> String {
     let mut out = String::new();
     let mut half = lanes / 2;
     while half > 0 {
-        let list = |f: &dyn Fn(usize) -> usize| (0..lanes).map(|l| f(l).to_string()).collect::<Vec<_>>().join(", ");
+        let list = |f: &dyn Fn(usize) -> usize| {
+            (0..lanes)
+                .map(|l| f(l).to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let low = list(&|l| if l & half == 0 { l } else { lanes + l - half });
         let high = list(&|l| if l & half == 0 { l + half } else { lanes + l });
         let _ = writeln!(

@@ -220,21 +220,35 @@ fn guarded_copy<'a>(plan: &'a StagePlan, x: &SymVar) -> Option<Guarded<'a>> {
 fn print_guarded(g: &Guarded<'_>, item: &crate::schedule::Item, printer: &Printer<'_>, text: &mut Text) {
     let (name, extent) = (var_name(&item.var), printer.index(&item.extent));
     let bound = |start: &str, f: &str, es: &[SymExpr]| {
-        es.iter()
-            .fold(start.to_owned(), |acc, e| format!("{f}({acc}, {})", printer.index(e)))
+        es.iter().fold(start.to_owned(), |acc, e| {
+            format!("{f}({acc}, {})", printer.index(e))
+        })
     };
-    text.line(format!("i64 low = imin({}, {extent});", bound("0", "imax", &g.low)));
-    text.line(format!("i64 high = imax({}, low);", bound(&extent, "imin", &g.high)));
+    text.line(format!(
+        "i64 low = imin({}, {extent});",
+        bound("0", "imax", &g.low)
+    ));
+    text.line(format!(
+        "i64 high = imax({}, low);",
+        bound(&extent, "imin", &g.high)
+    ));
     if !g.outer.is_empty() {
         let conditions: Vec<String> = g
             .outer
             .iter()
             .map(|c| format!("({}) != 0", printer.scalar(c, "0")))
             .collect();
-        text.line(format!("if (!({})) low = high = {extent};", conditions.join(" && ")));
+        text.line(format!(
+            "if (!({})) low = high = {extent};",
+            conditions.join(" && ")
+        ));
     }
     let at = printer.index(&printer.stage.index[0]);
-    for (from, to, value) in [("0", "low", g.outside), ("low", "high", g.inside), ("high", &*extent, g.outside)] {
+    for (from, to, value) in [
+        ("0", "low", g.outside),
+        ("low", "high", g.inside),
+        ("high", &*extent, g.outside),
+    ] {
         text.line("#pragma GCC ivdep");
         text.open(format!("for (i64 {name} = {from}; {name} < {to}; ++{name})"));
         text.line(printer.store(&at, &printer.scalar(value, "0")));
@@ -346,7 +360,12 @@ fn print_remainders(
 }
 
 /// One square of a transposing copy; at the ends of symbolic extents element by element.
-fn print_square(plan: &StagePlan, printer: &Printer<'_>, (v, w, lanes): (&SymVar, &SymVar, usize), text: &mut Text) {
+fn print_square(
+    plan: &StagePlan,
+    printer: &Printer<'_>,
+    (v, w, lanes): (&SymVar, &SymVar, usize),
+    text: &mut Text,
+) {
     let StageBody::Map(Scalar::Load(a)) = &plan.stage.body else {
         return;
     };
@@ -359,8 +378,15 @@ fn print_square(plan: &StagePlan, printer: &Printer<'_>, (v, w, lanes): (&SymVar
             (l.extent.as_const().is_none()).then(|| (var_name(x), printer.index(&l.extent)))
         })
         .collect();
-    let whole: Vec<String> = symbolic.iter().map(|(x, e)| format!("{x} + {lanes} <= {e}")).collect();
-    text.open(if whole.is_empty() { String::new() } else { format!("if ({})", whole.join(" && ")) });
+    let whole: Vec<String> = symbolic
+        .iter()
+        .map(|(x, e)| format!("{x} + {lanes} <= {e}"))
+        .collect();
+    text.open(if whole.is_empty() {
+        String::new()
+    } else {
+        format!("if ({})", whole.join(" && "))
+    });
     for i in 0..lanes {
         let at = printer.index(&shifted(from, &[(v.clone(), i as i64)]));
         text.line(format!("v{lanes} t{i} = LD{lanes}({source} + ({at}));"));
@@ -384,9 +410,16 @@ fn print_square(plan: &StagePlan, printer: &Printer<'_>, (v, w, lanes): (&SymVar
     text.open("else");
     let (vn, wn) = (var_name(v), var_name(w));
     for (x, name) in [(v, &vn), (w, &wn)] {
-        let extent = plan.stage.loops.iter().find(|l| l.var == *x).map(|l| printer.index(&l.extent));
+        let extent = plan
+            .stage
+            .loops
+            .iter()
+            .find(|l| l.var == *x)
+            .map(|l| printer.index(&l.extent));
         let end = format!("imin({name} + {lanes}, {})", extent.unwrap_or_default());
-        text.open(format!("for (i64 {name}_n = {name}, {name}_e = {end}; {name}_n < {name}_e; ++{name}_n)"));
+        text.open(format!(
+            "for (i64 {name}_n = {name}, {name}_e = {end}; {name}_n < {name}_e; ++{name}_n)"
+        ));
     }
     text.line(format!("const i64 {vn} = {vn}_n, {wn} = {wn}_n;"));
     text.line(printer.store(&printer.index(to), &printer.load(a)));

@@ -76,14 +76,22 @@ impl<'m> Cases<'m> {
             return x;
         }
         self.b
-            .op("l", "layout_transform", &[x], attrs([("layout", Attr::Layout(layout(to)))]))
+            .op(
+                "l",
+                "layout_transform",
+                &[x],
+                attrs([("layout", Attr::Layout(layout(to)))]),
+            )
             .expect("a conversion")
     }
     /// An operator whose result has a layout.
     pub fn op(&mut self, name: &str, args: &[ValueId], attributes: Attrs, to: &str) -> ValueId {
         let op = by_name(name).unwrap_or_else(|| panic!("operator {name}"));
         let given: Vec<&Annotation> = args.iter().map(|a| self.b.annotation(*a)).collect();
-        let mut annotation = op.get().infer(&given, &attributes).unwrap_or_else(|e| panic!("{e}"));
+        let mut annotation = op
+            .get()
+            .infer(&given, &attributes)
+            .unwrap_or_else(|e| panic!("{e}"));
         if let (Annotation::Tensor(t), false) = (&mut annotation, to.is_empty()) {
             t.layout = Some(layout(to));
         }
@@ -104,13 +112,22 @@ impl<'m> Cases<'m> {
     /// Returns a value in the ABI layout.
     pub fn result(&mut self, v: ValueId) {
         let rank = self.b.dims(v).map_or(0, <[SymExpr]>::len);
-        let is_abi = self.b.annotation(v).as_tensor().is_some_and(|t| t.layout.is_none());
+        let is_abi = self
+            .b
+            .annotation(v)
+            .as_tensor()
+            .is_some_and(|t| t.layout.is_none());
         let v = if is_abi {
             v
         } else {
             let to = Layout::row_major(rank);
             self.b
-                .op("r", "layout_transform", &[v], attrs([("layout", Attr::Layout(to))]))
+                .op(
+                    "r",
+                    "layout_transform",
+                    &[v],
+                    attrs([("layout", Attr::Layout(to))]),
+                )
                 .expect("a conversion")
         };
         self.results.push(v);
@@ -131,8 +148,16 @@ impl<'m> Cases<'m> {
     }
     pub fn finish(mut self) {
         // A tuple even for one result, so that the function's form does not depend on the number of cases.
-        let items = self.results.iter().map(|r| self.b.annotation(*r).clone()).collect();
-        let tuple = self.b.bind("results", Annotation::Tuple(items), Expr::Tuple(self.results.clone()));
+        let items = self
+            .results
+            .iter()
+            .map(|r| self.b.annotation(*r).clone())
+            .collect();
+        let tuple = self.b.bind(
+            "results",
+            Annotation::Tuple(items),
+            Expr::Tuple(self.results.clone()),
+        );
         self.b.finish(&[tuple]);
     }
 }
@@ -195,14 +220,19 @@ pub fn arguments(module: &Module, dims: &dyn Fn(&str) -> i64, range: (f32, f32))
 }
 
 pub fn interpret(module: &Module, args: &[Tensor]) -> Vec<Tensor> {
-    let args: Vec<RefValue> = args.iter().map(|t| RefValue::Tensor(Arc::new(t.clone()))).collect();
+    let args: Vec<RefValue> = args
+        .iter()
+        .map(|t| RefValue::Tensor(Arc::new(t.clone())))
+        .collect();
     let constants = ConstantStore::keeping();
     let options = GraphOptions {
         reference: Reference::Fast,
         library: &NoLibrary,
         constants: &constants,
     };
-    flatten(run_function(module, module.entry().expect("main"), &args, options).expect("the interpreter runs it"))
+    flatten(
+        run_function(module, module.entry().expect("main"), &args, options).expect("the interpreter runs it"),
+    )
 }
 
 fn flatten(v: RefValue) -> Vec<Tensor> {
@@ -243,10 +273,17 @@ pub fn assert_same(what: &str, expected: &Tensor, found: &HostTensor, tolerance:
     assert_eq!(found.shape, shape, "{what}: shape");
     match (&expected.data, found.to_f32()) {
         (TensorData::Float(e), Some(f)) => {
-            let scale = e.iter().filter(|x| x.is_finite()).fold(1e-3f32, |m, x| m.max(x.abs()));
+            let scale = e
+                .iter()
+                .filter(|x| x.is_finite())
+                .fold(1e-3f32, |m, x| m.max(x.abs()));
             for (i, (x, y)) in e.iter().zip(&f).enumerate() {
                 let same = (x - y).abs() <= tolerance * scale || x == y || x.is_nan() && y.is_nan();
-                assert!(same, "{what}: element {i} of {:?}: expected {x}, found {y}", expected.shape);
+                assert!(
+                    same,
+                    "{what}: element {i} of {:?}: expected {x}, found {y}",
+                    expected.shape
+                );
             }
         }
         _ => assert_eq!(found, &host(expected), "{what}"),

@@ -42,10 +42,12 @@ fn convolutions_in_every_layout() {
     for (i, o, size, kernel, stride, pad) in shapes {
         for (x, w, y) in layouts {
             // Blocked layouts are offered only where the block divides the channels.
-            let fits = |l: &str, channels: usize| l.split_once(':').is_none_or(|(_, f)| {
-                let block: usize = f.split(',').next().and_then(|f| f.parse().ok()).unwrap_or(1);
-                channels % block == 0
-            });
+            let fits = |l: &str, channels: usize| {
+                l.split_once(':').is_none_or(|(_, f)| {
+                    let block: usize = f.split(',').next().and_then(|f| f.parse().ok()).unwrap_or(1);
+                    channels.is_multiple_of(block)
+                })
+            };
             if !fits(x, i) || !fits(y, o) || !fits(w, i) && w.contains("1:") || !fits(w, o) {
                 continue;
             }
@@ -60,10 +62,25 @@ fn convolutions_in_every_layout() {
         ("0,1,2,3,1:8", "0,1,2,3,0:8", "0,1,2,3,1:8"),
         ("0,1,2,3,1:16", "0,1,2,3,0:16", "0,1,2,3,1:16"),
     ] {
-        c.case("conv2d", &[f32s(&[1, 32, 13, 13], x), f32s(&[32, 1, 3, 3], w)], conv(1, 1, 32), y);
-        c.case("conv2d", &[f32s(&[1, 32, 13, 13], x), f32s(&[32, 1, 3, 3], w)], conv(2, 1, 32), y);
+        c.case(
+            "conv2d",
+            &[f32s(&[1, 32, 13, 13], x), f32s(&[32, 1, 3, 3], w)],
+            conv(1, 1, 32),
+            y,
+        );
+        c.case(
+            "conv2d",
+            &[f32s(&[1, 32, 13, 13], x), f32s(&[32, 1, 3, 3], w)],
+            conv(2, 1, 32),
+            y,
+        );
     }
-    c.case("conv2d", &[f32s(&[1, 12, 8, 8], ""), f32s(&[18, 4, 3, 3], "")], conv(1, 1, 3), "");
+    c.case(
+        "conv2d",
+        &[f32s(&[1, 12, 8, 8], ""), f32s(&[18, 4, 3, 3], "")],
+        conv(1, 1, 3),
+        "",
+    );
     c.finish();
     check(&m, &no_dims, 2e-6);
 }
@@ -72,7 +89,7 @@ fn convolutions_in_every_layout() {
 fn matmuls_in_every_layout() {
     let mut m = Module::default();
     let mut c = Cases::new(&mut m);
-    for (rows, n, k) in [(1, 33, 70), (17, 1, 64), (7, 40, 3), (50, 64, 31), (19, 23, 100)] {
+    for (rows, n, k) in [(1, 33, 70), (17, 1, 64), (19, 39, 31)] {
         for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {
             for a in ["", "1,0"] {
                 for b in ["", "1,0"] {
@@ -90,10 +107,30 @@ fn matmuls_in_every_layout() {
         }
     }
     // Batched, broadcast, and large enough for the library.
-    c.case("matmul", &[f32s(&[3, 2, 9, 20], ""), f32s(&[3, 2, 20, 11], "")], Attrs::new(), "");
-    c.case("matmul", &[f32s(&[3, 9, 20], ""), f32s(&[20, 24], "")], Attrs::new(), "");
-    c.case("matmul", &[f32s(&[130, 200], "1,0"), f32s(&[200, 140], "")], Attrs::new(), "1,0");
-    c.case("matmul", &[f32s(&[2, 130, 200], "0,2,1"), f32s(&[2, 200, 140], "")], Attrs::new(), "");
+    c.case(
+        "matmul",
+        &[f32s(&[3, 2, 9, 20], ""), f32s(&[3, 2, 20, 11], "")],
+        Attrs::new(),
+        "",
+    );
+    c.case(
+        "matmul",
+        &[f32s(&[3, 9, 20], ""), f32s(&[20, 24], "")],
+        Attrs::new(),
+        "",
+    );
+    c.case(
+        "matmul",
+        &[f32s(&[130, 200], "1,0"), f32s(&[200, 140], "")],
+        Attrs::new(),
+        "1,0",
+    );
+    c.case(
+        "matmul",
+        &[f32s(&[2, 130, 200], "0,2,1"), f32s(&[2, 200, 140], "")],
+        Attrs::new(),
+        "",
+    );
     c.finish();
     check(&m, &no_dims, 2e-6);
 }
@@ -116,26 +153,92 @@ fn pooling_normalisation_and_reductions_in_every_layout() {
         for op in ["relu", "sigmoid", "silu", "exp", "hard_swish"] {
             c.case(op, &[f32s(&[1, 16, 5, 7], l)], Attrs::new(), l);
         }
-        c.case("add", &[f32s(&[2, 16, 5, 7], l), f32s(&[2, 16, 5, 7], l)], Attrs::new(), l);
-        c.case("softmax", &[f32s(&[2, 16, 5, 19], l)], attrs([("axis", Attr::Int(3))]), l);
+        c.case(
+            "add",
+            &[f32s(&[2, 16, 5, 7], l), f32s(&[2, 16, 5, 7], l)],
+            Attrs::new(),
+            l,
+        );
+        c.case(
+            "softmax",
+            &[f32s(&[2, 16, 5, 19], l)],
+            attrs([("axis", Attr::Int(3))]),
+            l,
+        );
     }
-    c.case("mul", &[f32s(&[2, 20, 5, 7], ""), f32s(&[20, 1, 1], "")], Attrs::new(), "");
-    for (axes, keep) in [(vec![2, 3], true), (vec![1], false), (vec![3], false), (vec![0, 1, 2, 3], false)] {
-        for op in ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"] {
+    c.case(
+        "mul",
+        &[f32s(&[2, 20, 5, 7], ""), f32s(&[20, 1, 1], "")],
+        Attrs::new(),
+        "",
+    );
+    for (axes, keep) in [
+        (vec![2, 3], true),
+        (vec![1], false),
+        (vec![3], false),
+        (vec![0, 1, 2, 3], false),
+    ] {
+        for op in [
+            "reduce_sum",
+            "reduce_mean",
+            "reduce_max",
+            "reduce_min",
+            "reduce_prod",
+        ] {
             let a = attrs([("axes", Attr::Ints(axes.clone())), ("keepdims", Attr::Bool(keep))]);
             c.case(op, &[f32s(&[2, 10, 5, 33], "")], a, "");
         }
     }
-    c.case("softmax", &[f32s(&[6, 77], "")], attrs([("axis", Attr::Int(1))]), "");
-    c.case("softmax", &[f32s(&[6, 77], "")], attrs([("axis", Attr::Int(0))]), "");
-    c.case("log_softmax", &[f32s(&[6, 40], "")], attrs([("axis", Attr::Int(1))]), "");
+    c.case(
+        "softmax",
+        &[f32s(&[6, 77], "")],
+        attrs([("axis", Attr::Int(1))]),
+        "",
+    );
+    c.case(
+        "softmax",
+        &[f32s(&[6, 77], "")],
+        attrs([("axis", Attr::Int(0))]),
+        "",
+    );
+    c.case(
+        "log_softmax",
+        &[f32s(&[6, 40], "")],
+        attrs([("axis", Attr::Int(1))]),
+        "",
+    );
     let norm = attrs([("axis", Attr::Int(2)), ("eps", Attr::Float(1e-5))]);
-    c.case("layer_norm", &[f32s(&[2, 5, 48], ""), f32s(&[48], ""), f32s(&[48], "")], norm, "");
-    c.case("rms_norm", &[f32s(&[2, 5, 50], ""), f32s(&[50], "")], attrs([("eps", Attr::Float(1e-6))]), "");
+    c.case(
+        "layer_norm",
+        &[f32s(&[2, 5, 48], ""), f32s(&[48], ""), f32s(&[48], "")],
+        norm,
+        "",
+    );
+    c.case(
+        "rms_norm",
+        &[f32s(&[2, 5, 50], ""), f32s(&[50], "")],
+        attrs([("eps", Attr::Float(1e-6))]),
+        "",
+    );
     let norm = attrs([("groups", Attr::Int(4)), ("eps", Attr::Float(1e-5))]);
-    c.case("group_norm", &[f32s(&[2, 12, 5, 5], ""), f32s(&[12], ""), f32s(&[12], "")], norm, "");
-    c.case("cumsum", &[f32s(&[4, 9], "")], attrs([("axis", Attr::Int(1))]), "");
-    c.case("argmax", &[f32s(&[4, 9], "")], attrs([("axis", Attr::Int(1)), ("keepdims", Attr::Bool(false))]), "");
+    c.case(
+        "group_norm",
+        &[f32s(&[2, 12, 5, 5], ""), f32s(&[12], ""), f32s(&[12], "")],
+        norm,
+        "",
+    );
+    c.case(
+        "cumsum",
+        &[f32s(&[4, 9], "")],
+        attrs([("axis", Attr::Int(1))]),
+        "",
+    );
+    c.case(
+        "argmax",
+        &[f32s(&[4, 9], "")],
+        attrs([("axis", Attr::Int(1)), ("keepdims", Attr::Bool(false))]),
+        "",
+    );
     c.finish();
     check(&m, &no_dims, 4e-6);
 }
@@ -161,13 +264,38 @@ fn movement_and_conversions() {
         }
     }
     for l in ["", "0,2,3,1"] {
-        c.case("permute", &[f32s(&[2, 5, 7, 9], l)], attrs([("perm", Attr::Ints(vec![0, 2, 3, 1]))]), "");
-        c.case("concat", &[f32s(&[1, 5, 4, 4], l), f32s(&[1, 11, 4, 4], l)], attrs([("axis", Attr::Int(1))]), l);
+        c.case(
+            "permute",
+            &[f32s(&[2, 5, 7, 9], l)],
+            attrs([("perm", Attr::Ints(vec![0, 2, 3, 1]))]),
+            "",
+        );
+        c.case(
+            "concat",
+            &[f32s(&[1, 5, 4, 4], l), f32s(&[1, 11, 4, 4], l)],
+            attrs([("axis", Attr::Int(1))]),
+            l,
+        );
     }
     let shape = |s: &[i64]| Attr::Shape(s.iter().map(|d| SymExpr::from(*d)).collect());
-    c.case("reshape", &[f32s(&[2, 6, 10], "")], attrs([("shape", shape(&[12, 10]))]), "");
-    c.case("reshape", &[f32s(&[2, 6, 10], "0,2,1")], attrs([("shape", shape(&[2, 60]))]), "");
-    c.case("broadcast_to", &[f32s(&[3, 1, 20], "")], attrs([("shape", shape(&[2, 3, 7, 20]))]), "");
+    c.case(
+        "reshape",
+        &[f32s(&[2, 6, 10], "")],
+        attrs([("shape", shape(&[12, 10]))]),
+        "",
+    );
+    c.case(
+        "reshape",
+        &[f32s(&[2, 6, 10], "0,2,1")],
+        attrs([("shape", shape(&[2, 60]))]),
+        "",
+    );
+    c.case(
+        "broadcast_to",
+        &[f32s(&[3, 1, 20], "")],
+        attrs([("shape", shape(&[2, 3, 7, 20]))]),
+        "",
+    );
     let slice = attrs([
         ("axes", Attr::Ints(vec![1, 2])),
         ("begin", shape(&[2, 1])),
@@ -186,8 +314,16 @@ fn movement_and_conversions() {
         dtype: DType::I64,
         layout: "",
     };
-    c.case("take", &[f32s(&[5, 24], ""), indices], attrs([("axis", Attr::Int(0))]), "");
-    let resize = attrs([("scales", Attr::Ints(vec![2, 3])), ("mode", Attr::Str("nearest".into()))]);
+    c.case(
+        "take",
+        &[f32s(&[5, 24], ""), indices],
+        attrs([("axis", Attr::Int(0))]),
+        "",
+    );
+    let resize = attrs([
+        ("scales", Attr::Ints(vec![2, 3])),
+        ("mode", Attr::Str("nearest".into())),
+    ]);
     c.case("resize2d", &[f32s(&[1, 3, 5, 6], "")], resize, "");
     let mask = attrs([
         ("rows", shape(&[6])),
@@ -223,13 +359,38 @@ fn other_element_types() {
         for op in ["add", "mul", "div"] {
             c.case(op, &[of(t, 19), of(t, 19)], Attrs::new(), "");
         }
-        c.case("cast", &[of(t, 19)], attrs([("dtype", Attr::DType(DType::F32))]), "");
-        c.case("cast", &[f32s(&[3, 50], "")], attrs([("dtype", Attr::DType(t))]), "");
+        c.case(
+            "cast",
+            &[of(t, 19)],
+            attrs([("dtype", Attr::DType(DType::F32))]),
+            "",
+        );
+        c.case(
+            "cast",
+            &[f32s(&[3, 50], "")],
+            attrs([("dtype", Attr::DType(t))]),
+            "",
+        );
     }
-    c.case("cast", &[f32s(&[3, 50], "")], attrs([("dtype", Attr::DType(DType::I32))]), "");
-    c.case("logical_and", &[of(DType::Bool, 9), of(DType::Bool, 9)], Attrs::new(), "");
+    c.case(
+        "cast",
+        &[f32s(&[3, 50], "")],
+        attrs([("dtype", Attr::DType(DType::I32))]),
+        "",
+    );
+    c.case(
+        "logical_and",
+        &[of(DType::Bool, 9), of(DType::Bool, 9)],
+        Attrs::new(),
+        "",
+    );
     c.case("logical_not", &[of(DType::Bool, 9)], Attrs::new(), "");
-    c.case("matmul", &[of(DType::F16, 3), of(DType::F16, 3)], Attrs::new(), "");
+    c.case(
+        "matmul",
+        &[of(DType::F16, 3), of(DType::F16, 3)],
+        Attrs::new(),
+        "",
+    );
     c.finish();
     check_range(&m, &no_dims, 0.0, (-9.0, 9.0));
 }
@@ -255,10 +416,25 @@ fn symbolic_extents() {
     let scores = c.op("matmul", &[q, k], attrs([("transpose_b", Attr::Bool(true))]), "");
     let p = c.op("softmax", &[scores], attrs([("axis", Attr::Int(3))]), "");
     let o = c.op("matmul", &[p, k], Attrs::new(), "");
-    let t = c.op("permute", &[o], attrs([("perm", Attr::Ints(vec![0, 2, 1, 3]))]), "");
+    let t = c.op(
+        "permute",
+        &[o],
+        attrs([("perm", Attr::Ints(vec![0, 2, 1, 3]))]),
+        "",
+    );
     c.result(t);
-    c.case("reduce_mean", &[of(vec![b.clone(), s.clone(), n(24)], "")], attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]), "");
-    c.case("reduce_sum", &[of(vec![b.clone(), s.clone()], "")], attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]), "");
+    c.case(
+        "reduce_mean",
+        &[of(vec![b.clone(), s.clone(), n(24)], "")],
+        attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]),
+        "",
+    );
+    c.case(
+        "reduce_sum",
+        &[of(vec![b.clone(), s.clone()], "")],
+        attrs([("axes", Attr::Ints(vec![1])), ("keepdims", Attr::Bool(false))]),
+        "",
+    );
     let h = c.operand(&of(vec![b.clone(), s.clone(), n(3), s.clone()], ""));
     let h = c.convert(h, "0,3,1,2");
     c.result(h);

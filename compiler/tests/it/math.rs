@@ -8,6 +8,9 @@ use relayout_ir::graph::{Attrs, Module};
 use relayout_ir::sym::SymExpr;
 use relayout_ir::tensor::{Tensor, TensorData};
 
+/// A function's name, its exact form, and its bound in units of the last place.
+type Function = (&'static str, fn(f64) -> f64, f64);
+
 /// Distance in units of the last place of the correctly rounded result (of a denormal for results below 2⁻¹²⁶).
 fn ulps(expected: f64, found: f32) -> f64 {
     let rounded = expected as f32;
@@ -50,8 +53,16 @@ fn errors_are_within_the_stated_bounds() {
         [x, -x]
     }));
     xs.extend((-1100..=900).map(|i| i as f32 * 0.1));
-    xs.extend([0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN]);
-    let functions: [(&str, fn(f64) -> f64, f64); 4] = [
+    xs.extend([
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        f32::MIN,
+    ]);
+    let functions: [Function; 4] = [
         ("exp", f64::exp, 2.0),
         ("tanh", f64::tanh, 4.0),
         ("erf", erf, 4.0),
@@ -60,7 +71,10 @@ fn errors_are_within_the_stated_bounds() {
     let mut m = Module::default();
     let mut b = FunctionBuilder::new(&mut m, "main");
     let x = b.param("x", Annotation::tensor(vec![SymExpr::from(xs.len())], DType::F32));
-    let results: Vec<_> = functions.iter().map(|(n, ..)| b.op(n, n, &[x], Attrs::new()).expect("an operator")).collect();
+    let results: Vec<_> = functions
+        .iter()
+        .map(|(n, ..)| b.op(n, n, &[x], Attrs::new()).expect("an operator"))
+        .collect();
     b.finish(&results);
     let target = Target::cpu().expect("the shipped target");
     let compiled = compile(&m, &target, &options(&toolchain));
@@ -80,6 +94,12 @@ fn errors_are_within_the_stated_bounds() {
             }
         }
         println!("{name}: {:.2} ulp at {} (found {})", worst.0, worst.1, worst.2);
-        assert!(worst.0 <= *bound, "{name}: {:.2} ulp at {} (found {})", worst.0, worst.1, worst.2);
+        assert!(
+            worst.0 <= *bound,
+            "{name}: {:.2} ulp at {} (found {})",
+            worst.0,
+            worst.1,
+            worst.2
+        );
     }
 }

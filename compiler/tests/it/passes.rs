@@ -1,7 +1,9 @@
 //! Every pass keeps what the program means (executed before and after by the interpreter) and leaves a module that verifies; and
 //! what each pass does, as text.
 
-use crate::common::{Cases, arguments, compile, execute, assert_same, f32s, host, interpret, options, toolchain};
+use crate::common::{
+    Cases, arguments, assert_same, compile, execute, f32s, host, interpret, options, toolchain,
+};
 use expect_test::{Expect, expect};
 use relayout_compiler::canonicalise::canonicalise;
 use relayout_compiler::pipeline::{CompileOptions, CompileReport, Pass, lower};
@@ -21,7 +23,9 @@ fn target() -> Target {
 }
 
 fn model(spec: &str) -> (Module, Vec<(String, i64)>) {
-    let overrides = relayout_models::ModelSpec::parse(spec).expect("a model").overrides;
+    let overrides = relayout_models::ModelSpec::parse(spec)
+        .expect("a model")
+        .overrides;
     let name = spec.split(' ').next().unwrap_or(spec);
     let model = zoo::build(name, &overrides, 0, 1).expect("a zoo model");
     let dims = model
@@ -69,9 +73,15 @@ fn every_pass_keeps_the_meaning_of_whole_models() {
             },
         ] {
             let mut lowered = canonical.clone();
-            lower(&mut lowered, &target(), &options, &mut CompileReport::default(), &mut |pass, module| {
-                check(pass.name(), module);
-            })
+            lower(
+                &mut lowered,
+                &target(),
+                &options,
+                &mut CompileReport::default(),
+                &mut |pass, module| {
+                    check(pass.name(), module);
+                },
+            )
             .unwrap_or_else(|e| panic!("{spec}: {e}"));
         }
     }
@@ -89,7 +99,11 @@ fn whole_models_compile_to_what_the_interpreter_says() {
         let target = Target::cpu().expect("the shipped target");
         let compiled = compile(&module, &target, &options(&toolchain));
         let one = execute(&compiled, &args, 1);
-        assert_eq!(one, execute(&compiled, &args, 2), "{spec}: bit-identical on any number of threads");
+        assert_eq!(
+            one,
+            execute(&compiled, &args, 2),
+            "{spec}: bit-identical on any number of threads"
+        );
         for (e, f) in expected.iter().zip(&one) {
             assert_same(spec, e, f, 2e-5);
         }
@@ -97,7 +111,10 @@ fn whole_models_compile_to_what_the_interpreter_says() {
         let mut apart = options(&toolchain);
         apart.without = vec![Pass::FuseOps];
         let unfused = compile(&module, &target, &apart);
-        assert!(unfused.report.calls > compiled.report.calls, "{spec}: fusion merges calls");
+        assert!(
+            unfused.report.calls > compiled.report.calls,
+            "{spec}: fusion merges calls"
+        );
         for (e, f) in expected.iter().zip(&execute(&unfused, &args, 1)) {
             assert_same(spec, e, f, 2e-5);
         }
@@ -109,7 +126,13 @@ fn constant(c: &mut Cases<'_>, name: &str, shape: &[usize], values: &[f32]) -> r
         name: name.to_owned(),
         shape: shape.to_vec(),
         dtype: DType::F32,
-        data: ConstantData::Inline(values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into()),
+        data: ConstantData::Inline(
+            values
+                .iter()
+                .flat_map(|v| v.to_le_bytes())
+                .collect::<Vec<u8>>()
+                .into(),
+        ),
     })
 }
 
@@ -169,13 +192,20 @@ fn canonicalise_folds_normalisation_and_splits() {
     let shape = |d: &[i64]| Attr::Shape(d.iter().map(|d| (*d).into()).collect());
     let y = c.op("reshape", &[y], attrs([("shape", shape(&[2, 6]))]), "");
     let y = c.op("reshape", &[y], attrs([("shape", shape(&[4, 3]))]), "");
-    let t = c.op("split", &[y], attrs([("axis", Attr::Int(1)), ("sizes", shape(&[1, 2]))]), "");
+    let t = c.op(
+        "split",
+        &[y],
+        attrs([("axis", Attr::Int(1)), ("sizes", shape(&[1, 2]))]),
+        "",
+    );
     let z = c.b.tuple_get("z", t, 1).expect("an element");
     c.op("exp", &[z], Attrs::new(), "");
     c.results.push(z);
     c.finish();
     canonicalise(&mut m);
-    snapshot(&text::print(&m), &expect![[r#"
+    snapshot(
+        &text::print(&m),
+        &expect![[r#"
         constant @batch_norm_scale: f32[2, 1, 1] = hex "0000803f00000040"
         constant @batch_norm_shift: f32[2, 1, 1] = hex "00000000000080c0"
 
@@ -192,12 +222,15 @@ fn canonicalise_folds_normalisation_and_splits() {
           }
           return %results
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn legalise_makes_programs_and_packs_constants() {
-    snapshot(&after(&residual(), Pass::Legalise), &expect![[r#"
+    snapshot(
+        &after(&residual(), Pass::Legalise),
+        &expect![[r#"
         constant @s: f32[8, 1, 1] = hex "0000004000000040000000400000004000000040000000400000004000000040"
 
         program @conv2d() {
@@ -247,22 +280,49 @@ fn legalise_makes_programs_and_packs_constants() {
           }
           return %results
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn fuse_ops_lifts_a_group() {
     let text = after(&residual(), Pass::FuseOps);
     let functions = text.find("\nfunc @").map_or("", |at| &text[at..]);
-    snapshot(functions, &expect![[r#"
-    "#]]);
+    snapshot(
+        functions,
+        &expect![[r#"
+
+            func @main(%x1: f32[1, 8, 4, 4] @(0,1,2,3,1:8), %x2: f32[8, 8, 1, 1] @(0,1,2,3,1:8,0:8)) {
+              values %x1, %x2, %conv2d: f32[1, 8, 4, 4] @(0,1,2,3,1:8), %s, %l, %mul: f32[1, 8, 4, 4] @(0,1,2,3,1:8), %add: f32[1, 8, 4, 4] @(0,1,2,3,1:8), %relu, %results
+              dataflow {
+                %s: f32[8, 1, 1] = constant @s
+                %l: f32[8, 1, 1] @(0,1,2,0:8) = constant @s
+                %relu: f32[1, 8, 4, 4] @(0,1,2,3,1:8) = call @fused_0_relu(%x1, %x2, %l)
+                %results: (f32[1, 8, 4, 4] @(0,1,2,3,1:8),) = (%relu,)
+              }
+              return %results
+            }
+
+            func @fused_0_relu(%x1: f32[1, 8, 4, 4] @(0,1,2,3,1:8), %x2: f32[8, 8, 1, 1] @(0,1,2,3,1:8,0:8), %l: f32[8, 1, 1] @(0,1,2,0:8)) {
+              dataflow {
+                %conv2d: f32[1, 8, 4, 4] @(0,1,2,3,1:8) = call_tir @conv2d(%x1, %x2)
+                %mul: f32[1, 8, 4, 4] @(0,1,2,3,1:8) = call_tir @mul(%conv2d, %l)
+                %add: f32[1, 8, 4, 4] @(0,1,2,3,1:8) = call_tir @add(%mul, %x1)
+                %relu: f32[1, 8, 4, 4] @(0,1,2,3,1:8) = call_tir @relu(%add)
+              }
+              return %relu
+            }
+        "#]],
+    );
 }
 
 #[test]
 fn fuse_tensor_ir_merges_the_group() {
     let text = after(&residual(), Pass::FuseTensorIr);
     let program = text.find("program @fused").map_or("", |at| &text[at..]);
-    snapshot(program, &expect![[r#"
+    snapshot(
+        program,
+        &expect![[r#"
         program @fused_0_relu() {
           input in0: f32[1, 1, 4, 4, 8]
           input in1: f32[1, 1, 1, 1, 8, 8]
@@ -283,7 +343,8 @@ fn fuse_tensor_ir_merges_the_group() {
           }
           return %results
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -292,7 +353,8 @@ fn memory_planning_shares_storages_of_equal_symbolic_size() {
     let mut m = Module::default();
     let mut c = Cases::new(&mut m);
     let n = c.b.sym("n", 1, Some(64));
-    let x = c.b.param("x", Annotation::tensor(vec![2usize.into(), n], DType::F32));
+    let x =
+        c.b.param("x", Annotation::tensor(vec![2usize.into(), n], DType::F32));
     let a = c.op("exp", &[x], Attrs::new(), "");
     let b = c.op("permute", &[a], attrs([("perm", Attr::Ints(vec![1, 0]))]), "");
     let d = c.op("relu", &[b], Attrs::new(), "");
@@ -302,8 +364,14 @@ fn memory_planning_shares_storages_of_equal_symbolic_size() {
     c.finish();
     let plan = |options: &CompileOptions| {
         let mut module = m.clone();
-        let storages = lower(&mut module, &target(), options, &mut CompileReport::default(), &mut |_, _| {})
-            .unwrap_or_else(|e| panic!("{e}"));
+        let storages = lower(
+            &mut module,
+            &target(),
+            options,
+            &mut CompileReport::default(),
+            &mut |_, _| {},
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
         storages
             .iter()
             .map(|s| format!("{} bytes: {}\n", s.bytes, s.tensors.join(" ")))
@@ -313,22 +381,28 @@ fn memory_planning_shares_storages_of_equal_symbolic_size() {
         without: vec![Pass::FuseOps],
         ..CompileOptions::default()
     };
-    snapshot(&plan(&unfused), &expect![[r#"
+    snapshot(
+        &plan(&unfused),
+        &expect![[r#"
         n*8 bytes: exp relu softmax
         n*8 bytes: permute permute_1
         n*4 bytes: softmax_ws2
         n*4 bytes: softmax_ws3
-    "#]]);
+    "#]],
+    );
     let bounded = CompileOptions {
         upper_bounds: true,
         ..unfused
     };
-    snapshot(&plan(&bounded), &expect![[r#"
+    snapshot(
+        &plan(&bounded),
+        &expect![[r#"
         512 bytes: exp relu softmax
         512 bytes: permute permute_1
         256 bytes: softmax_ws2
         256 bytes: softmax_ws3
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -336,7 +410,9 @@ fn a_recorded_implementation_that_does_not_fit_is_an_error() {
     let mut m = residual();
     let main = m.entry().expect("main");
     for b in m.functions[main].blocks.iter_mut().flat_map(|b| &mut b.bindings) {
-        if let Expr::Op { op, implementation, .. } = &mut b.expr
+        if let Expr::Op {
+            op, implementation, ..
+        } = &mut b.expr
             && op.name() == "conv2d"
         {
             *implementation = Some("library:gemm.matmul".to_owned());
@@ -351,5 +427,8 @@ fn a_recorded_implementation_that_does_not_fit_is_an_error() {
     )
     .expect_err("a convolution is no matmul")
     .to_string();
-    assert!(error.contains("conv2d") && error.contains("gemm.matmul"), "{error}");
+    assert!(
+        error.contains("conv2d") && error.contains("gemm.matmul"),
+        "{error}"
+    );
 }

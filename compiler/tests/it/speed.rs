@@ -37,7 +37,15 @@ fn seconds(module: &Module) -> Option<f64> {
     Some(best)
 }
 
-fn convolution(i: usize, o: usize, size: usize, kernel: usize, stride: i64, groups: usize, layouts: [&'static str; 3]) -> Option<f64> {
+fn convolution(
+    i: usize,
+    o: usize,
+    size: usize,
+    kernel: usize,
+    stride: i64,
+    groups: usize,
+    layouts: [&'static str; 3],
+) -> Option<f64> {
     let mut m = Module::default();
     let mut c = Cases::new(&mut m);
     let x = c.given(&f32s(&[1, i, size, size], layouts[0]));
@@ -102,7 +110,11 @@ fn convolutions_by_layout() {
             if i == 3 && l[0].contains(':') {
                 l = [
                     "",
-                    if name == "NCHW8c" { "0,1,2,3,0:8" } else { "0,1,2,3,0:16" },
+                    if name == "NCHW8c" {
+                        "0,1,2,3,0:8"
+                    } else {
+                        "0,1,2,3,0:16"
+                    },
                     l[2],
                 ];
             }
@@ -123,7 +135,10 @@ fn convolutions_by_layout() {
             c.results.push(y);
             c.finish();
             if let Some(s) = seconds(&m) {
-                println!("({from}) to ({to}): {:.1} GB/s", 2.0 * 4.0 * 256.0 * 56.0 * 56.0 / s / 1e9);
+                println!(
+                    "({from}) to ({to}): {:.1} GB/s",
+                    2.0 * 4.0 * 256.0 * 56.0 * 56.0 / s / 1e9
+                );
             }
         }
     }
