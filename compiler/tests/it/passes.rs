@@ -79,7 +79,14 @@ fn every_pass_keeps_the_meaning_of_whole_models() {
                 &options,
                 &mut CompileReport::default(),
                 &mut |pass, module| {
-                    check(pass.name(), module);
+                    // The variants differ from the default only at the end. Storages at the upper bounds of a symbolic model are
+                    // gigabytes; those are only verified.
+                    if options.upper_bounds && !dims.is_empty() {
+                        verify(module).unwrap_or_else(|e| panic!("{spec}: {e:?}"));
+                    } else if options.without.is_empty() && !options.upper_bounds || pass == Pass::PlanMemory
+                    {
+                        check(pass.name(), module);
+                    }
                 },
             )
             .unwrap_or_else(|e| panic!("{spec}: {e}"));
