@@ -244,7 +244,7 @@ impl Rewriter<'_> {
             converted.insert((value, to.clone()), new);
             let alias = info
                 .dims()
-                .is_some_and(|d| crate::extract::alias::conversion_is_alias(d, layout, to));
+                .is_some_and(|d| crate::alias::conversion_is_alias(d, layout, to));
             applied.conversions.push(Conversion {
                 tensor: name.clone(),
                 from: layout.clone(),

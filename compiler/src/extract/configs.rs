@@ -1,9 +1,9 @@
 //! The configurations of one operator call: which layouts of operands and result go together.
 
-use super::alias;
 use super::domain::{Domains, blocked_weight, hwio};
 use super::project::{fits, operand_layout, result_layout};
 use super::view::{Call, GraphView};
+use crate::alias;
 use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
 use relayout_ir::op::LayoutRule;

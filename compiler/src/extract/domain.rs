@@ -1,8 +1,8 @@
 //! The candidate layouts of every tensor: they start at the layout-sensitive operators and spread along layout rules.
 
-use super::alias;
 use super::project::{Shapes, fits, operand_layout, result_layout};
 use super::view::{GraphView, Producer};
+use crate::alias;
 use relayout_ir::index::Idx;
 use relayout_ir::layout::{Layout, Split};
 use relayout_ir::op::LayoutRule;

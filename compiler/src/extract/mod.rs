@@ -5,7 +5,6 @@
 //! layout rule allows, the imported (row-major) one first; its cost is the cost of the implementation that lowering will
 //! use for exactly that combination.
 
-pub mod alias;
 pub mod configs;
 pub mod domain;
 mod price;
@@ -16,6 +15,7 @@ pub use configs::LayoutConfig;
 pub use domain::{DomainPolicy, Domains};
 pub use price::{CallSpec, CostModel, Pricing};
 
+use crate::alias;
 use crate::cost::{Terms, UnitRequest};
 use price::Priced;
 use relayout_ir::graph::{Module, ValueId};

@@ -1,6 +1,6 @@
 //! How a layout of an operator's result determines the layouts of its operands and the other way round, per layout rule.
 
-use super::alias;
+use crate::alias;
 use relayout_ir::layout::{Layout, Split};
 use relayout_ir::op::LayoutRule;
 use relayout_ir::sym::SymExpr;
