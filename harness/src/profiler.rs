@@ -13,7 +13,6 @@ use relayout_compiler::target::Target;
 use relayout_compiler::unit::{UnitCall, build_units, unit_key};
 use relayout_runtime::{DType, DeviceTensor, EvalStack, Options, RunError, Session};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -326,6 +325,3 @@ fn run_once(session: &mut Session, call: &UnitCall, tensors: &[DeviceTensor]) ->
         } => session.run_library(routine, attrs, &refs[..args.len()], &refs[args.len()..], &[]),
     }
 }
-
-/// Descriptions by key, for the messages of a supervisor.
-pub type Descriptions = BTreeMap<String, String>;

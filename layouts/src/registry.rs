@@ -3,7 +3,7 @@
 use crate::exact::Exact;
 use crate::greedy::Greedy;
 use crate::local::Local;
-use crate::maxsat::MaxSat;
+use crate::maxsat::{MaxSat, SatSolver};
 use crate::nearest::nearest;
 use crate::strategy::Strategy;
 use crate::treewidth::Treewidth;
@@ -47,6 +47,34 @@ const MAXSAT_SOLVERS: &[SolverInfo] = &[
         },
         missing: None,
         make: Some(|| Box::new(MaxSat::default())),
+    },
+    SolverInfo {
+        name: "batsat",
+        description: "the same search on BatSat (pure Rust)",
+        missing: None,
+        make: Some(|| {
+            Box::new(MaxSat {
+                solver: SatSolver::Batsat,
+            })
+        }),
+    },
+    #[cfg(feature = "cadical")]
+    SolverInfo {
+        name: "cadical",
+        description: "the same search on CaDiCaL (C++)",
+        missing: None,
+        make: Some(|| {
+            Box::new(MaxSat {
+                solver: SatSolver::Cadical,
+            })
+        }),
+    },
+    #[cfg(not(feature = "cadical"))]
+    SolverInfo {
+        name: "cadical",
+        description: "the same search on CaDiCaL (C++)",
+        missing: Some("run scripts/setup and build with --features cadical"),
+        make: None,
     },
     #[cfg(feature = "z3")]
     SolverInfo {

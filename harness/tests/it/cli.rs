@@ -85,7 +85,8 @@ fn names_that_do_not_exist_get_the_nearest_one() {
     for (arguments, expected) in [
         (&["--strategy", "greddy"][..], "`greedy`"),
         (&["--strategy", "maxsat", "--solver", "rustsatt"], "`rustsat`"),
-        (&["--strategy", "maxsat", "--solver", "z3"], "not built in"),
+        #[cfg(not(feature = "z3"))]
+        (&["--strategy", "maxsat", "--solver", "z3"], "--features z3"),
         (
             &["--strategy", "local", "--solver", "rustsat"],
             "no choice of solvers",
