@@ -113,6 +113,16 @@ pub fn family(text: &str) -> Option<String> {
     zoo::find(name).ok().map(|e| e.family.label().to_owned())
 }
 
+/// Hash of what a model text or target name stands for: the bytes of a model file, the resolved description and coefficients of a
+/// target. `None` for a zoo model, which its name determines, and for what can't be read ([`load`] and [`target`] say why).
+pub fn content(text: &str) -> Option<String> {
+    let bytes = match ModelSpec::parse(text).ok()?.source {
+        ModelSource::Onnx(path) => std::fs::read(path).ok()?,
+        ModelSource::Zoo(_) => format!("{:?}", target(text).ok()?).into_bytes(),
+    };
+    Some(blake3::hash(&bytes).to_hex()[..32].to_owned())
+}
+
 /// Loads a model: a zoo name with overrides, or a path that ends in `.onnx`. Weights are drawn from the seed.
 ///
 /// A batch of the model's own symbolic dimension is set by [`bind`], not here: for such models `batch` binds it.

@@ -24,6 +24,12 @@ pub struct Group {
     pub cost_model: CostModelKind,
     /// Threads.
     pub threads: u32,
+    /// Hash of the model file's bytes; empty for a zoo model, which its name determines.
+    #[serde(default)]
+    pub model_content: String,
+    /// Hash of the target's description and coefficients.
+    #[serde(default)]
+    pub target_content: String,
 }
 
 /// One cell.
@@ -52,14 +58,20 @@ pub struct Plan {
 const RESULT_VERSION: &str = "1";
 
 impl Plan {
-    /// Expands a configuration. `family` gives the family label of a model text.
-    pub fn new(config: &Config, family: &dyn Fn(&str) -> Option<String>) -> Self {
+    /// Expands a configuration. `family` gives the family label of a model text, `content` the hash of what a model text or target
+    /// name stands for; where it says nothing (a zoo model), the name is all there is.
+    pub fn new(
+        config: &Config,
+        family: &dyn Fn(&str) -> Option<String>,
+        content: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
         let mut plan = Plan {
             groups: Vec::new(),
             cells: Vec::new(),
         };
         let policy = policy_of(config);
         for entry in &config.models {
+            let model_content = content(&entry.model).unwrap_or_default();
             let label = entry
                 .family
                 .clone()
@@ -68,6 +80,7 @@ impl Plan {
             for &batch in &entry.batch {
                 for dims in combinations(&entry.dims) {
                     for target in &config.targets {
+                        let target_content = content(target).unwrap_or_default();
                         for &cost_model in &config.cost_models {
                             for &threads in &config.measure.threads {
                                 let group = plan.groups.len();
@@ -78,12 +91,18 @@ impl Plan {
                                     target: target.clone(),
                                     cost_model,
                                     threads,
+                                    model_content: model_content.clone(),
+                                    target_content: target_content.clone(),
                                 });
                                 for strategy in &config.strategies {
                                     let key = cell_key(config, &plan.groups[group], strategy, &label);
-                                    let id = key.id_with(
-                                        &policy.iter().map(|(n, v)| (*n, v.as_str())).collect::<Vec<_>>(),
-                                    );
+                                    let contents = [
+                                        ("model-content", &model_content),
+                                        ("target-content", &target_content),
+                                    ];
+                                    let facts = policy.iter().map(|(n, v)| (*n, v.as_str()));
+                                    let facts = facts.chain(contents.map(|(n, v)| (n, v.as_str())));
+                                    let id = key.id_with(&facts.collect::<Vec<_>>());
                                     plan.cells.push(PlannedCell {
                                         id,
                                         key,

@@ -136,7 +136,7 @@ fn execute(options: &RunOptions) -> Result<u8, RunError> {
         source,
     })?;
     let config = Config::read(&file, &text, &options.overrides, &frontend::known())?;
-    let mut plan = Plan::new(&config, &frontend::family);
+    let mut plan = Plan::new(&config, &frontend::family, &frontend::content);
     check_models(&config, &plan)?;
     if let Some(text) = &options.filter {
         let filter = Filter::parse(text)?;
@@ -421,8 +421,8 @@ impl Sweep<'_> {
 
     fn reference_path(&self, group: &Group) -> PathBuf {
         let text = format!(
-            "{} {} {:?} {}",
-            group.entry.model, group.batch, group.dims, self.config.seed
+            "{} {} {} {:?} {}",
+            group.entry.model, group.model_content, group.batch, group.dims, self.config.seed
         );
         self.directory
             .join("reference")
@@ -604,13 +604,12 @@ impl Sweep<'_> {
 
     /// Runs one cell in its own process; the final record, or a pending one when the user stopped it.
     fn cell(&self, cell: &PlannedCell) -> Result<CellRecord, RunError> {
-        if let Err(missing @ CommandError::NotBuiltIn { .. }) =
+        if let Err(CommandError::NotBuiltIn { what, help }) =
             strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
         {
             let mut record = self.new_record(cell);
-            record.status = CellStatus::Skipped {
-                reason: missing.to_string(),
-            };
+            let reason = format!("{what} is not built in: {help}");
+            record.status = CellStatus::Skipped { reason };
             return Ok(record);
         }
         let group = &self.plan.groups[cell.group];

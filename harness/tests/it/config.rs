@@ -274,12 +274,31 @@ fn keys_given_twice_and_texts_that_are_no_mapping_are_refused() {
 }
 
 fn ids(config: &Config) -> Vec<String> {
+    ids_of(config, &|_| None)
+}
+
+fn ids_of(config: &Config, content: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let family = |_: &str| Some("test".to_owned());
-    Plan::new(config, &family)
+    Plan::new(config, &family, content)
         .cells
         .into_iter()
         .map(|c| c.id)
         .collect()
+}
+
+#[test]
+fn another_content_behind_the_same_name_is_another_cell() {
+    let config = read(GOOD);
+    let before = ids_of(&config, &|_| Some("before".to_owned()));
+    let target = config.targets[0].as_str();
+    let model = config.models[0].model.as_str();
+    for changed in [target.to_owned(), model.to_owned()] {
+        let after = ids_of(&config, &|name: &str| {
+            Some(if name == changed { "after" } else { "before" }.to_owned())
+        });
+        assert_eq!(before.len(), after.len());
+        assert_ne!(before[0], after[0], "{changed}");
+    }
 }
 
 #[test]
