@@ -1,6 +1,7 @@
 //! Integration tests of the compiler.
 mod common;
 mod extract;
+mod generate;
 mod kernels;
 mod math;
 mod passes;
