@@ -99,7 +99,7 @@ pub fn derive(folder: &Path, records: &[CellRecord]) -> Result<(), RecordsError>
     write_parquet(&samples_path, "samples", &mut samples)
 }
 
-/// Reads a Parquet file that [`derive`] wrote.
+/// Reads a Parquet file that [`derive()`] wrote.
 ///
 /// # Errors
 /// [`RecordsError`]; a file without a version, or of a later one, is refused.

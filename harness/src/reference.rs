@@ -126,7 +126,7 @@ pub fn write(path: &Path, outputs: &[HostTensor]) -> Result<(), ReferenceError> 
     Ok(())
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// When the file is missing or not whole.

@@ -15,10 +15,10 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     print_bytes(text.as_bytes())
 }
 
-/// As [`print`], for bytes.
+/// As [`print()`], for bytes.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -31,7 +31,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), CommandError> {
 /// Prints a value as one JSON document.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
     let mut text = serde_json::to_string_pretty(value).map_err(CommandError::failed)?;
     text.push('\n');

@@ -187,7 +187,7 @@ impl<'a> Fields<'a> {
 /// No duration of a configuration is longer: a year. A bound keeps every sum with a clock's time representable.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// See [`Reader::duration`].
+/// A number with `ms`, `s`, `min` or `h`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let seconds = match unit {
@@ -202,7 +202,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         .filter(|d| *d <= LONGEST)
 }
 
-/// See [`Reader::bytes`].
+/// A number with `KiB`, `MiB` or `GiB` (or `kB`, `MB`, `GB`); a bare number is bytes.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let scale = match unit {

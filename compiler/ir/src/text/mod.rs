@@ -1,4 +1,4 @@
-//! The text form of modules. `TEXT.md` beside the crate's manifest has the grammar; [`print`] and [`parse`] are inverse on
+//! The text form of modules. `TEXT.md` beside the crate's manifest has the grammar; [`print()`] and [`parse`] are inverse on
 //! verified modules.
 
 mod annotation;
