@@ -192,7 +192,7 @@ pub fn dot(problem: &Problem, out: &mut impl Write) -> Result<()> {
 }
 
 /// Tensors with layouts that some configuration requests, in order.
-fn requested(problem: &Problem) -> Vec<(TensorId, LayoutId)> {
+pub(crate) fn requested(problem: &Problem) -> Vec<(TensorId, LayoutId)> {
     let mut hubs = Vec::new();
     for t in problem.tensor_ids() {
         let mut asked = vec![false; problem.tensor(t).layouts.len()];

@@ -8,6 +8,7 @@ pub mod decomposition;
 pub mod encoding;
 pub mod exact;
 pub mod export;
+pub mod external;
 pub mod generate;
 pub mod graph;
 pub mod greedy;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::check::{CheckError, check};
+use crate::external::ExternalError;
 use crate::id::{ConfigId, OpId};
 use crate::problem::Problem;
 
@@ -317,6 +318,9 @@ pub enum SolveError {
         /// What it said.
         message: String,
     },
+    /// An outside program gave no answer.
+    #[error(transparent)]
+    External(#[from] ExternalError),
     /// The strategy does not do what was asked.
     #[error("{strategy} does not support {what}")]
     Unsupported {

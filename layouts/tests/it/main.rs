@@ -5,6 +5,8 @@ mod checking;
 mod decompositions;
 mod exactness;
 mod exports;
+#[cfg(unix)]
+mod external;
 mod files;
 mod generators;
 mod heuristics;
