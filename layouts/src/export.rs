@@ -213,7 +213,7 @@ pub(crate) fn requested(problem: &Problem) -> Vec<(TensorId, LayoutId)> {
 }
 
 /// An upper bound on every finite objective.
-fn worst_case(problem: &Problem) -> u64 {
+pub(crate) fn worst_case(problem: &Problem) -> u64 {
     let dearest = |op: &crate::problem::Operator| op.configs().map(|(_, c)| c.cost).max().unwrap_or(0);
     let row = |t: &crate::problem::Tensor| {
         t.transpose

@@ -1,4 +1,4 @@
-//! The file format `layout-selection/1`: JSON, optionally compressed with zstd (recognised by its magic number).
+//! The file format `layout-selection/1`: JSON, optionally compressed with zstd or gzip (recognised by their magic numbers).
 //!
 //! Readers ignore keys they do not know. Every fault is reported with its path, like `operators[3].configs[0].cost`.
 
@@ -20,6 +20,8 @@ const MAX_EXPANDED: u64 = 16 << 30;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
 /// Why an instance could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -31,7 +33,7 @@ pub enum ReadError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The zstd frame is damaged or too large.
+    /// The compressed file is damaged or too large.
     #[error("cannot decompress: {0}")]
     Compression(String),
     /// Not JSON.
@@ -171,14 +173,21 @@ pub fn read_assignment(bytes: &[u8]) -> Result<Option<Vec<ConfigId>>, ReadError>
     Ok(solution.assignment.map(|a| a.into_iter().map(ConfigId).collect()))
 }
 
-fn expand(bytes: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-    if !bytes.starts_with(&ZSTD_MAGIC) {
-        return Ok(None);
-    }
+/// The bytes behind a compressed file (zstd or gzip, by its magic number); `None` when it is not compressed.
+pub(crate) fn expand(bytes: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
     let fail = |e: std::io::Error| ReadError::Compression(e.to_string());
+    let decoder: Box<dyn Read> = if bytes.starts_with(&ZSTD_MAGIC) {
+        Box::new(zstd::Decoder::new(bytes).map_err(fail)?)
+    } else if bytes.starts_with(&GZIP_MAGIC) {
+        Box::new(flate2::read::MultiGzDecoder::new(bytes))
+    } else {
+        return Ok(None);
+    };
     let mut out = Vec::new();
-    let mut decoder = zstd::Decoder::new(bytes).map_err(fail)?.take(MAX_EXPANDED + 1);
-    decoder.read_to_end(&mut out).map_err(fail)?;
+    decoder
+        .take(MAX_EXPANDED + 1)
+        .read_to_end(&mut out)
+        .map_err(fail)?;
     if out.len() as u64 > MAX_EXPANDED {
         return Err(ReadError::Compression(format!(
             "expands to more than {MAX_EXPANDED} bytes"

@@ -1,6 +1,7 @@
 //! Integration tests of the crate.
 
 mod budgets;
+mod cfn_import;
 mod checking;
 mod decompositions;
 mod exactness;

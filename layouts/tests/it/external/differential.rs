@@ -119,8 +119,8 @@ fn many_problems_agree() {
     }
     let mut infeasible = 0;
     for solver in [toulbar2(), rc2(""), rc2("--vnew")].into_iter().flatten() {
-        infeasible += compare(&solver, small_problems(300).map(|p| p.1));
-        compare(&solver, (0..60).map(medium));
+        infeasible += compare(&solver, small_problems(100).map(|p| p.1));
+        compare(&solver, (0..20).map(medium));
     }
     println!("{infeasible} of them infeasible");
 }

@@ -5,40 +5,25 @@
 //! that reads its nodes' tensors and has a configuration per combination, at the edge's cost. The optimum is the same.
 //! Costs of 10^18 and more are the contest's infinity: those configurations are left out.
 
-use std::io::Read;
-
 use serde::Deserialize;
 
+use super::{ImportError, MAX_MATRICES};
 use crate::json::{self, ReadError};
 use crate::problem::{ConfigSpec, OperatorSpec, Problem, ProblemBuilder, TensorSpec};
 
 /// The contest's infinity.
 const INFINITE: u64 = 1_000_000_000_000_000_000;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
-/// Why an instance could not be imported.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// Not gzip, though it begins like it.
-    #[error("cannot decompress: {0}")]
-    Compression(std::io::Error),
-    /// Not JSON, of another form, or not a valid problem.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// An edge does not fit its nodes.
-    #[error("problem.edges.{place}: found {found}, expected {expected}")]
-    Edge {
-        /// Path below `edges`.
-        place: String,
-        /// What is there.
-        found: usize,
-        /// What should be.
-        expected: String,
-    },
-    /// The instance limits memory over time, which Layout Selection does not model.
-    #[error("problem.usage_limit: {0} is not supported; ignore the limit to solve the instance without it")]
-    UsageLimit(u64),
+/// An edge does not fit its nodes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("problem.edges.{place}: found {found}, expected {expected}")]
+pub struct EdgeError {
+    /// Path below `edges`.
+    pub place: String,
+    /// What is there.
+    pub found: usize,
+    /// What should be.
+    pub expected: String,
 }
 
 /// What to do about memory limits.
@@ -76,25 +61,28 @@ struct Edges {
     costs: Vec<Vec<u64>>,
 }
 
-/// Imports an instance, compressed with gzip or not.
+/// Imports an instance, compressed or not.
 ///
 /// # Errors
 /// See [`ImportError`].
 pub fn iopddl(bytes: &[u8], limits: UsageLimits) -> Result<Problem, ImportError> {
-    let mut expanded = Vec::new();
-    if bytes.starts_with(&GZIP_MAGIC) {
-        flate2::read::MultiGzDecoder::new(bytes)
-            .read_to_end(&mut expanded)
-            .map_err(ImportError::Compression)?;
-    }
-    let File { problem } = json::parse(if expanded.is_empty() { bytes } else { &expanded })?;
+    let expanded = json::expand(bytes)?;
+    let File { problem } = json::parse(expanded.as_deref().unwrap_or(bytes))?;
     if let (Some(limit), UsageLimits::Refuse) = (problem.usage_limit, limits) {
         return Err(ImportError::UsageLimit(limit));
     }
     let mut b = ProblemBuilder::new(problem.name, "1");
     let strategies = problem.nodes.costs;
+    let mut entries = 0usize;
     for (i, costs) in strategies.iter().enumerate() {
         let n = costs.len();
+        entries = entries.saturating_add(n.saturating_mul(n));
+        if entries > MAX_MATRICES {
+            return Err(ImportError::Matrices {
+                path: format!("problem.nodes.costs[{i}]"),
+                strategies: n,
+            });
+        }
         let transpose = (0..n)
             .map(|from| (0..n).map(|to| (from == to).then_some(0)).collect())
             .collect();
@@ -123,30 +111,33 @@ pub fn iopddl(bytes: &[u8], limits: UsageLimits) -> Result<Problem, ImportError>
     let edges = problem.edges;
     if edges.costs.len() != edges.nodes.len() {
         let expected = format!("{} (one list per edge)", edges.nodes.len());
-        return Err(ImportError::Edge {
+        return Err(EdgeError {
             place: "costs".into(),
             found: edges.costs.len(),
             expected,
-        });
+        }
+        .into());
     }
     for (i, (nodes, costs)) in edges.nodes.into_iter().zip(edges.costs).enumerate() {
         if let Some(&found) = nodes.iter().find(|&&v| v >= strategies.len()) {
             let expected = format!("a node below {}", strategies.len());
-            return Err(ImportError::Edge {
+            return Err(EdgeError {
                 place: format!("nodes[{i}]"),
                 found,
                 expected,
-            });
+            }
+            .into());
         }
         let sizes: Vec<usize> = nodes.iter().map(|&v| strategies[v].len()).collect();
         let tuples = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s));
         if tuples != Some(costs.len()) {
             let expected = format!("the product of {sizes:?}");
-            return Err(ImportError::Edge {
+            return Err(EdgeError {
                 place: format!("costs[{i}]"),
                 found: costs.len(),
                 expected,
-            });
+            }
+            .into());
         }
         let output = b.tensor(TensorSpec {
             name: format!("edge{i}"),
