@@ -102,14 +102,39 @@ pub struct LimitArgs {
     pub memory_limit: u64,
 }
 
+/// What an outside solver reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgramFormat {
+    /// Weighted CNF (2022); answers with the MaxSAT Evaluation's o, s and v lines
+    Wcnf,
+    /// Cost function network; answers as toulbar2 does with -s
+    Cfn,
+}
+
 /// Arguments of `solve`.
 #[derive(Clone, Debug, Args)]
 pub struct SolveArgs {
-    /// The instance (layout-selection/1, JSON, optionally zstd)
+    /// The instance (layout-selection/1 JSON, .cfn, or the IOPDDL contest's JSON; zstd or gzip)
     pub instance: PathBuf,
     /// The strategy, one of `relayout strategies`
     #[arg(long, value_name = "NAME")]
     pub strategy: String,
+    /// Of `external`: the program with its arguments; {instance} is the instance file, {time_limit} the seconds left,
+    /// {memory_limit} MiB, {seed} and {threads} what they are here
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// Of `external`: what the program reads
+    #[arg(long, value_enum)]
+    pub format: Option<ProgramFormat>,
+    /// Of `exact`: reductions to leave out, such as `dominance,subsets`
+    #[arg(long, value_name = "SWITCH,…", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Of `external`: threads that the program may use
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
+    pub threads: usize,
+    /// Of the contest's instances: leave their memory limit over time out
+    #[arg(long)]
+    pub ignore_usage_limit: bool,
     /// Solver and limits
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -130,10 +155,13 @@ pub struct SolveArgs {
 /// Arguments of `check`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The instance
+    /// The instance, of any form that `solve` reads
     pub instance: PathBuf,
     /// The solution: what `solve --json` prints, or an object with an `assignment`
     pub solution: PathBuf,
+    /// Of the contest's instances: leave their memory limit over time out
+    #[arg(long)]
+    pub ignore_usage_limit: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -335,8 +363,11 @@ pub enum ExportFormat {
 /// Arguments of `export`.
 #[derive(Clone, Debug, Args)]
 pub struct ExportArgs {
-    /// The instance
+    /// The instance, of any form that `solve` reads
     pub instance: PathBuf,
+    /// Of the contest's instances: leave their memory limit over time out
+    #[arg(long)]
+    pub ignore_usage_limit: bool,
     /// The format
     #[arg(long, value_enum)]
     pub to: ExportFormat,

@@ -102,6 +102,7 @@ impl Plan {
                                     ];
                                     let facts = policy.iter().map(|(n, v)| (*n, v.as_str()));
                                     let facts = facts.chain(contents.map(|(n, v)| (n, v.as_str())));
+                                    let facts = facts.chain(program_facts(strategy));
                                     let id = key.id_with(&facts.collect::<Vec<_>>());
                                     plan.cells.push(PlannedCell {
                                         id,
@@ -143,6 +144,16 @@ fn policy_of(config: &Config) -> Vec<(&'static str, String)> {
         ),
         ("tolerance", config.tolerance.to_string()),
     ]
+}
+
+/// What an outside solver is beside its label: another command is another cell.
+fn program_facts(strategy: &StrategyEntry) -> impl Iterator<Item = (&'static str, &str)> {
+    strategy.external.iter().flat_map(|program| {
+        [
+            ("external-command", program.command.as_str()),
+            ("external-format", program.format.name()),
+        ]
+    })
 }
 
 /// Canonical JSON: field order is the type's.

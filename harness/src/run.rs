@@ -4,7 +4,7 @@
 //! kept in the run directory; a cell is complete when its `done` record is durable.
 
 use crate::analysis;
-use crate::commands::{CommandError, strategy_with_solver};
+use crate::commands::{CommandError, strategy_of};
 use crate::config::{Config, ConfigError};
 use crate::filter::{Filter, FilterError};
 use crate::frontend;
@@ -604,9 +604,7 @@ impl Sweep<'_> {
 
     /// Runs one cell in its own process; the final record, or a pending one when the user stopped it.
     fn cell(&self, cell: &PlannedCell) -> Result<CellRecord, RunError> {
-        if let Err(CommandError::NotBuiltIn { what, help }) =
-            strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
-        {
+        if let Err(CommandError::NotBuiltIn { what, help }) = strategy_of(&cell.strategy) {
             let mut record = self.new_record(cell);
             let reason = format!("{what} is not built in: {help}");
             record.status = CellStatus::Skipped { reason };

@@ -3,7 +3,7 @@
 //! Everything that may crash, hang or run out of memory happens here; the supervisor only reads lines. A request comes as one
 //! JSON object on standard input.
 
-use crate::commands::strategy_with_solver;
+use crate::commands::strategy_of;
 use crate::config::Config;
 use crate::frontend::{self, Loaded};
 use crate::machine;
@@ -484,8 +484,7 @@ fn solve(
 ) -> Result<Vec<relayout_layouts::ConfigId>, Stop> {
     let failed = stop(Phase::Solve, CellStatus::SolveFailed);
     let problem = &extraction.problem;
-    let strategy = strategy_with_solver(&cell.strategy.strategy, cell.strategy.solver.as_deref())
-        .map_err(|e| failed(e.to_string()))?;
+    let strategy = strategy_of(cell.strategy).map_err(|e| failed(e.to_string()))?;
     let budget = Budget {
         seed: cell.config.seed,
         ..Budget::default()
@@ -552,7 +551,7 @@ fn solve(
         };
         let message = format!(
             "`{}` ended with `{}` and no assignment",
-            cell.strategy.strategy, solutions.status
+            cell.strategy.label, solutions.status
         );
         return Err(Stop {
             phase: Phase::Solve,

@@ -43,10 +43,12 @@ pub struct Budget {
     pub cancel: Arc<AtomicBool>,
     /// How many solutions are wanted; strategies that cannot enumerate give one.
     pub k: usize,
+    /// How many threads may be used. Answers do not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Budget {
-    /// No limits, seed 0, one solution.
+    /// No limits, seed 0, one solution, one thread.
     fn default() -> Self {
         Self {
             deadline: None,
@@ -54,6 +56,7 @@ impl Default for Budget {
             seed: 0,
             cancel: Arc::default(),
             k: 1,
+            threads: 1,
         }
     }
 }

@@ -29,7 +29,7 @@ struct Ranked {
 
 /// Recomputes the cost of a solution. Code 1 when it is invalid or a claim of the file is wrong.
 pub fn check(args: &CheckArgs) -> Result<Exit, CommandError> {
-    let problem = read_instance(&args.instance)?;
+    let problem = read_instance(&args.instance, args.ignore_usage_limit)?;
     let bytes = std::fs::read(&args.solution).map_err(|e| CommandError::in_file(&args.solution, e))?;
     let assignment = json::read_assignment(&bytes).map_err(|e| CommandError::in_file(&args.solution, e))?;
     let claims: Claims =

@@ -8,7 +8,7 @@ use relayout_layouts::{Budget, export as formats};
 
 /// Writes an instance in another tool's format.
 pub fn export(args: &ExportArgs) -> Result<Exit, CommandError> {
-    let problem = read_instance(&args.instance)?;
+    let problem = read_instance(&args.instance, args.ignore_usage_limit)?;
     output::write_file(&args.output, |mut out| match args.to {
         ExportFormat::Wcnf => formats::wcnf(&problem, &mut out),
         ExportFormat::Cfn => formats::cfn(&problem, &mut out),

@@ -3,7 +3,7 @@
 use super::{CommandError, Exit, output, solvers};
 use crate::cli::ListArgs;
 use crate::frontend;
-use relayout_layouts::STRATEGIES;
+use relayout_layouts::{STRATEGIES, external};
 use relayout_models::zoo;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub fn models(args: &ListArgs) -> Result<Exit, CommandError> {
 /// Lists the strategies with their solvers.
 pub fn strategies(args: &ListArgs) -> Result<Exit, CommandError> {
     if args.json {
-        let all: Vec<Value> = STRATEGIES
+        let mut all: Vec<Value> = STRATEGIES
             .iter()
             .map(|s| {
                 let solvers: Vec<Value> = solvers(s.name)
@@ -75,6 +75,16 @@ pub fn strategies(args: &ListArgs) -> Result<Exit, CommandError> {
                 })
             })
             .collect();
+        all.push(json!({
+            "name": external::NAME,
+            "description": external::DESCRIPTION,
+            // As exact as the program is.
+            "exact": null,
+            "available": true,
+            "how": null,
+            "solvers": [],
+            "formats": external::Format::ALL.map(|(_, name)| name),
+        }));
         output::print_json(&all)?;
         return Ok(Exit::Success);
     }
@@ -95,6 +105,11 @@ pub fn strategies(args: &ListArgs) -> Result<Exit, CommandError> {
             ]);
         }
     }
+    rows.push(vec![
+        external::NAME.to_owned(),
+        "outside".to_owned(),
+        external::DESCRIPTION.to_owned(),
+    ]);
     output::print(&output::columns(&rows))?;
     Ok(Exit::Success)
 }

@@ -24,7 +24,7 @@ pub use error::CommandError;
 pub use input::read_instance;
 pub use run_folder::RunFolder;
 pub use schema::schema;
-pub use strategy::{solvers, strategy_with_solver};
+pub use strategy::{exact_without, external_program, solvers, strategy_of, strategy_with_solver};
 
 use crate::cli::{Cli, Command, RunArgs};
 use crate::run::{self, RunOptions};

@@ -111,13 +111,36 @@ struct Batch(#[schemars(range(min = 1, max = 1_048_576))] u64);
 #[allow(dead_code)]
 struct Extent(#[schemars(range(min = 1, max = 1_073_741_824))] u64);
 
-/// A strategy by name, or with a label and a solver.
+/// A strategy by name, or with a label and a solver, or an outside solver.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code)]
 enum StrategyChoice {
     Name(StrategyName),
     Full(StrategyEntry),
+    External(ExternalEntry),
+}
+
+/// An outside solver.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code)]
+struct ExternalEntry {
+    /// The column.
+    external: String,
+    /// The program with its arguments, with placeholders in braces such as {instance}; no shell runs it.
+    command: String,
+    /// What the program reads, and with it how it answers.
+    format: FormatName,
+}
+
+/// What an outside solver reads: weighted CNF (2022), or a cost function network.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code)]
+enum FormatName {
+    Wcnf,
+    Cfn,
 }
 
 /// A strategy with a label and a solver.

@@ -1,8 +1,13 @@
 //! `relayout solve`.
 
-use super::{CommandError, Exit, output, read_instance, strategy_with_solver};
-use crate::cli::SolveArgs;
-use relayout_layouts::{Budget, Problem, Solution, Solutions, SolveError, Status, Trace, TracePoint, check};
+use super::{
+    CommandError, Exit, exact_without, external_program, output, read_instance, strategy_with_solver,
+};
+use crate::cli::{ProgramFormat, SolveArgs};
+use relayout_layouts::external::{self, Format};
+use relayout_layouts::{
+    Budget, Problem, Solution, Solutions, SolveError, Status, Strategy, Trace, TracePoint, check,
+};
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
@@ -12,14 +17,15 @@ use std::time::Instant;
 
 /// Solves an instance and prints the answer. Code 1 when there is no assignment, unless that is proven.
 pub fn solve(args: &SolveArgs) -> Result<Exit, CommandError> {
-    let strategy = strategy_with_solver(&args.strategy, args.limits.solver.as_deref())?;
-    let problem = read_instance(&args.instance)?;
+    let strategy = strategy(args)?;
+    let problem = read_instance(&args.instance, args.ignore_usage_limit)?;
     let mut points = Vec::new();
     let start = Instant::now();
     let (answer, interrupted) = interruptible(|cancel| {
         let budget = Budget {
             k: args.k,
             seed: args.seed,
+            threads: args.threads,
             cancel,
             ..Budget::default()
         }
@@ -54,6 +60,45 @@ pub fn solve(args: &SolveArgs) -> Result<Exit, CommandError> {
     } else {
         Exit::Failed
     })
+}
+
+/// The strategy with what belongs to it.
+fn strategy(args: &SolveArgs) -> Result<Box<dyn Strategy>, CommandError> {
+    let name = args.strategy.as_str();
+    let misplaced = |option: &str, owner: &str| CommandError::Usage {
+        message: format!("`{option}` is for the strategy `{owner}`, not `{name}`"),
+        help: Some(format!("leave `{option}` out")),
+    };
+    let (is_external, is_exact) = (name == external::NAME, name == "exact");
+    if !is_external {
+        for (given, option) in [
+            (args.command.is_some(), "--command"),
+            (args.format.is_some(), "--format"),
+            (args.threads > 1, "--threads"),
+        ] {
+            if given {
+                return Err(misplaced(option, external::NAME));
+            }
+        }
+    }
+    if !args.without.is_empty() && !is_exact {
+        return Err(misplaced("--without", "exact"));
+    }
+    match (is_external, &args.command, args.format) {
+        (true, Some(command), Some(format)) if args.limits.solver.is_none() => {
+            let format = match format {
+                ProgramFormat::Wcnf => Format::Wcnf,
+                ProgramFormat::Cfn => Format::Cfn,
+            };
+            // Messages name the program, not the strategy.
+            let program = command.split_whitespace().next().unwrap_or(external::NAME);
+            external_program(program, command, format)
+        }
+        _ if is_exact && !args.without.is_empty() && args.limits.solver.is_none() => {
+            exact_without(&args.without)
+        }
+        _ => strategy_with_solver(name, args.limits.solver.as_deref()),
+    }
 }
 
 /// Runs `work` with a flag that the first interrupt sets, so that a strategy gives its best answer; the second interrupt, or one
@@ -131,6 +176,12 @@ fn object(
         "trace": trace,
         "assignment": best.map(|s| &s.assignment),
     });
+    if let Some(command) = &args.command {
+        object["command"] = json!(command);
+    }
+    if !args.without.is_empty() {
+        object["without"] = json!(args.without);
+    }
     if args.k > 1 {
         object["solutions"] = json!(solutions.ranked);
     }

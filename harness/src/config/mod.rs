@@ -13,6 +13,7 @@ use node::{Node, Value};
 use reader::{Fields, Reader};
 use relayout_compiler::cost::CostModelKind;
 use relayout_compiler::extract::DomainPolicy;
+use relayout_layouts::external::{self, Format, Template};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -80,6 +81,18 @@ pub struct StrategyEntry {
     pub strategy: String,
     /// Its solver, for those that have several.
     pub solver: Option<String>,
+    /// The program, when the strategy is `external`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalProgram>,
+}
+
+/// An outside solver.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ExternalProgram {
+    /// Its command, with placeholders.
+    pub command: String,
+    /// What it reads.
+    pub format: Format,
 }
 
 /// Limits of a solver.
@@ -362,18 +375,22 @@ fn target(reader: &mut Reader, node: &Node, known: &Known) -> Option<String> {
 
 fn strategy(reader: &mut Reader, node: &Node, known: &Known) -> Option<StrategyEntry> {
     let names: Vec<&str> = known.strategies.iter().map(String::as_str).collect();
-    let Value::Map(_) = node.value else {
-        let name = reader.name(node, "strategy", &names)?;
+    let Value::Map(entries) = &node.value else {
+        let name = strategy_name(reader, node, &names)?;
         return Some(StrategyEntry {
             label: name.to_owned(),
             strategy: name.to_owned(),
             solver: None,
+            external: None,
         });
     };
     let mut fields = reader.fields(node, "a strategy")?;
+    if entries.iter().any(|(key, ..)| key == external::NAME) {
+        return external_program(reader, node, fields);
+    }
     let name = fields
         .require(reader, "strategy", node)
-        .and_then(|n| reader.name(n, "strategy", &names));
+        .and_then(|n| strategy_name(reader, n, &names));
     let label = fields.take("label").and_then(|n| reader.text(n, "label"));
     let solver = fields.take("solver").and_then(|n| {
         let choices: Vec<&str> = name
@@ -390,6 +407,54 @@ fn strategy(reader: &mut Reader, node: &Node, known: &Known) -> Option<StrategyE
         label: label.unwrap_or_else(|| name.to_owned()),
         strategy: name.to_owned(),
         solver,
+        external: None,
+    })
+}
+
+/// A strategy that needs nothing beside its name.
+fn strategy_name<'c>(reader: &mut Reader, node: &Node, names: &[&'c str]) -> Option<&'c str> {
+    if matches!(&node.value, Value::Text(name) if name == external::NAME) {
+        let help = "write `{ external: LABEL, command: \"… {instance} …\", format: wcnf or cfn }`";
+        let message = "`external` needs a command and a format";
+        reader.fault(&node.place, message, Some(help.into()));
+        return None;
+    }
+    reader.name(node, "strategy", names)
+}
+
+/// An outside solver: the label stands where others have the strategy's name.
+fn external_program(reader: &mut Reader, node: &Node, mut fields: Fields<'_>) -> Option<StrategyEntry> {
+    let label = fields
+        .take(external::NAME)
+        .and_then(|n| reader.text(n, "external (a label)"));
+    let command = fields.require(reader, "command", node).and_then(|n| {
+        let command = reader.text(n, "a command")?;
+        match Template::parse(&command) {
+            Ok(_) => Some(command),
+            Err(e) => {
+                let help = format!("placeholders are {}", external::placeholders());
+                reader.fault(
+                    &n.place,
+                    format!("the command of an external solver: {e}"),
+                    Some(help),
+                );
+                None
+            }
+        }
+    });
+    let format = fields.require(reader, "format", node).and_then(|n| {
+        let name = reader.name(n, "format", &Format::ALL.map(|(_, name)| name))?;
+        Format::from_name(name).ok()
+    });
+    fields.finish(reader);
+    Some(StrategyEntry {
+        label: label?,
+        strategy: external::NAME.to_owned(),
+        solver: None,
+        external: Some(ExternalProgram {
+            command: command?,
+            format: format?,
+        }),
     })
 }
 

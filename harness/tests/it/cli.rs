@@ -1,5 +1,6 @@
 //! The command line as a user meets it: results, exit codes, messages.
 
+mod external;
 mod instances;
 mod models;
 mod runs;

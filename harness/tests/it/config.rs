@@ -459,3 +459,100 @@ proptest! {
         }
     }
 }
+
+/// A configuration whose second strategy is this.
+fn with_strategy(entry: &str) -> String {
+    format!("models: [bert]\nstrategies:\n  - local\n  - {entry}\n")
+}
+
+#[test]
+fn an_outside_solver_is_a_strategy() {
+    let entry = "{ external: toulbar2, command: 'toulbar2 {instance} -s -timer={time_limit}', format: cfn }";
+    let config = read(&format!("{}solver_based: toulbar2\n", with_strategy(entry)));
+    let strategy = &config.strategies[1];
+    assert_eq!(
+        (strategy.label.as_str(), strategy.strategy.as_str()),
+        ("toulbar2", "external")
+    );
+    let program = strategy.external.as_ref().expect("a program");
+    assert_eq!(program.command, "toulbar2 {instance} -s -timer={time_limit}");
+    assert_eq!(program.format.name(), "cfn");
+    let text = serde_json::to_string(&config).expect("JSON");
+    assert_eq!(
+        serde_json::from_str::<Config>(&text).expect("a configuration"),
+        config
+    );
+    // What is run decides the result; strategies without a program are as they were.
+    let before = ids(&config);
+    for (from, to) in [
+        ("-s ", "-s -B=1 "),
+        ("format: cfn", "format: wcnf"),
+        ("external: toulbar2", "external: other"),
+    ] {
+        let changed = read(&with_strategy(&entry.replace(from, to)));
+        let after = ids(&changed);
+        assert_eq!(before[0], after[0], "{to}");
+        assert_ne!(before[1], after[1], "{to}");
+    }
+    assert!(
+        !serde_json::to_string(&read(GOOD))
+            .expect("JSON")
+            .contains("external")
+    );
+}
+
+#[test]
+fn faults_of_outside_solvers_are_in_place() {
+    let wrong = "\
+models: [bert]
+strategies:
+  - external
+  - { strategy: external }
+  - { external: a, format: cfn }
+  - { external: b, command: 'solver', format: cnf }
+  - { external: c, command: 'solver {instanse}', format: wcnf, solver: z3 }
+  - { external: local, command: 's {instance}', format: wcnf }
+  - local
+";
+    expect![[r#"
+        e.yaml:3:5: `external` needs a command and a format
+         3 |   - external
+           |     ^
+           help: write `{ external: LABEL, command: "… {instance} …", format: wcnf or cfn }`
+
+        e.yaml:4:17: `external` needs a command and a format
+         4 |   - { strategy: external }
+           |                 ^
+           help: write `{ external: LABEL, command: "… {instance} …", format: wcnf or cfn }`
+
+        e.yaml:5:5: missing key `command`
+         5 |   - { external: a, format: cfn }
+           |     ^
+
+        e.yaml:6:29: the command of an external solver: the command does not say where {instance} goes
+         6 |   - { external: b, command: 'solver', format: cnf }
+           |                             ^
+           help: placeholders are `{instance}` (path of the instance file), `{time_limit}` (seconds that are left, a whole number, rounded up), `{memory_limit}` (the memory limit in MiB, rounded down), `{seed}` (the budget's seed), `{threads}` (how many threads may be used)
+
+        e.yaml:6:47: unknown format `cnf`
+         6 |   - { external: b, command: 'solver', format: cnf }
+           |                                               ^
+           help: did you mean `cfn`?
+
+        e.yaml:7:29: the command of an external solver: column 8: no placeholder is named {instanse}; did you mean {instance}? (Two braces stand for one.)
+         7 |   - { external: c, command: 'solver {instanse}', format: wcnf, solver: z3 }
+           |                             ^
+           help: placeholders are `{instance}` (path of the instance file), `{time_limit}` (seconds that are left, a whole number, rounded up), `{memory_limit}` (the memory limit in MiB, rounded down), `{seed}` (the budget's seed), `{threads}` (how many threads may be used)
+
+        e.yaml:7:64: unknown key `solver`
+         7 |   - { external: c, command: 'solver {instanse}', format: wcnf, solver: z3 }
+           |                                                                ^
+           help: one of `external`, `command`, `format`
+
+        e.yaml:9:5: two strategies have the label `local`
+         9 |   - local
+           |     ^
+           help: give one of them another `label`
+        8 errors in e.yaml"#]]
+    .assert_eq(&message(wrong, &[]));
+}

@@ -281,3 +281,56 @@ fn a_damaged_record_is_reported_and_its_cell_alone_runs_again() {
         assert_eq!(after.get(name) == Some(bytes), !name.starts_with(cell), "{name}");
     }
 }
+
+/// toulbar2's output around `relayout solve`: what is under test solves, so that no other solver need be there.
+const AS_TOULBAR2: &str = r#"
+out=$("$1" solve "$2" --strategy exact --json | tr -d ' \n')
+cost=$(echo "$out" | sed 's/.*"cost":\([0-9]*\),.*/\1/')
+values=$(echo "$out" | sed 's/.*"assignment":\[\([0-9,]*\)\].*/\1/' | tr ',' ' ')
+requests=$(grep -c '^"y[0-9]*_[0-9]*":2' "$2")
+echo "New solution: $cost (0 backtracks)"
+echo " $values $(yes 0 | head -n "$requests" | tr '\n' ' ')"
+echo "Optimum: $cost in 0 backtracks"
+"#;
+
+#[test]
+fn an_outside_solver_is_a_column() {
+    let (folder, out) = folder("");
+    fs::write(folder.path().join("solver"), AS_TOULBAR2).expect("a script");
+    let script = folder.path().join("solver");
+    let configuration = |options: &str| {
+        let command = format!(
+            "sh {} {} {{instance}} {options}",
+            script.display(),
+            env!("CARGO_BIN_EXE_relayout")
+        );
+        let entry = format!("{{ external: outside, command: '{command}', format: cfn }}");
+        TINY.replace(
+            "greedy, exact]",
+            &format!("exact, {entry}]\nsolver_based: outside"),
+        )
+    };
+    fs::write(folder.path().join("tiny.yaml"), configuration("")).expect("the configuration");
+    let (code, stdout, stderr) = relayout(&folder, &["run", "tiny.yaml", "-o", "out"]);
+    assert_eq!(code, 0, "{stdout}\n{stderr}");
+    let contents = relayout::journal::read(&out.join("journal")).expect("records");
+    let of = |strategy: &str| -> Vec<_> {
+        let mut found: Vec<_> = contents
+            .done_records()
+            .filter(|r| r.key.strategy == strategy)
+            .collect();
+        found.sort_by_key(|r| r.key.model.clone());
+        found
+            .into_iter()
+            .map(|r| (r.key.model.clone(), r.predicted_cost(), r.status.clone()))
+            .collect()
+    };
+    assert_eq!(of("outside").len(), 2);
+    assert_eq!(of("outside"), of("exact"));
+    // The same label with another command is another cell.
+    let before = journal(&out).len();
+    fs::write(folder.path().join("tiny.yaml"), configuration("again")).expect("the configuration");
+    let (code, _, stderr) = relayout(&folder, &["run", "tiny.yaml", "-o", "out"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(journal(&out).len() > before);
+}

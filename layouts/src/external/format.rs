@@ -7,7 +7,8 @@ use crate::nearest::nearest;
 use crate::problem::Problem;
 
 /// The form of the instance file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// Weighted CNF in the 2022 form of the MaxSAT Evaluation; the answer has its `o`, `s` and `v` lines.
     Wcnf,

@@ -21,13 +21,20 @@ use std::time::{Duration, Instant};
 
 pub use error::{ExternalError, Fault};
 pub use format::{Format, UnknownFormat};
-pub use template::{PLACEHOLDERS, Template, TemplateError};
+pub use template::{PLACEHOLDERS, Template, TemplateError, placeholders};
 
 use crate::meter::DEFAULT_LIMIT;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solutions, SolveError, Status, Strategy, Trace};
 use answer::{Answer, Ending, Refused};
 use process::{Event, Line, Process, Reaped};
+
+/// Its name where strategies are named.
+pub const NAME: &str = "external";
+
+/// One line on what it does.
+pub const DESCRIPTION: &str =
+    "any program that reads WCNF or .cfn and prints a standard answer; needs a command and a format";
 
 /// How often the budget is looked at while the program is silent.
 const TICK: Duration = Duration::from_millis(10);
@@ -108,6 +115,7 @@ impl Strategy for External {
             time_limit: left.as_secs() + u64::from(left.subsec_nanos() > 0),
             memory_limit: memory >> 20,
             seed: budget.seed,
+            threads: budget.threads,
         });
         let mut answer = Answer::new(problem, self.format);
         let longest = BYTES_PER_LINE + BYTES_PER_VARIABLE * answer.variables();

@@ -16,6 +16,7 @@ mod calls {
         command.process_group(0);
         #[cfg(target_os = "linux")]
         let parent = std::process::id();
+        let memory = memory.min(hard_limit());
         // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid, setrlimit).
         unsafe {
             command.pre_exec(move || {
@@ -37,6 +38,17 @@ mod calls {
                 Ok(())
             });
         }
+    }
+
+    /// The limit that we are under ourselves: a higher one can't be set.
+    fn hard_limit() -> u64 {
+        let mut limit = libc::rlimit {
+            rlim_cur: libc::RLIM_INFINITY,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: getrlimit writes the struct, or leaves it as it is.
+        unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+        limit.rlim_max
     }
 
     fn signal_group(child: &Child, signal: i32) {

@@ -11,7 +11,14 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
     ("time_limit", "seconds that are left, a whole number, rounded up"),
     ("memory_limit", "the memory limit in MiB, rounded down"),
     ("seed", "the budget's seed"),
+    ("threads", "how many threads may be used"),
 ];
+
+/// The placeholders in a sentence, for help texts.
+pub fn placeholders() -> String {
+    let one = |(name, meaning): &(&str, &str)| format!("`{{{name}}}` ({meaning})");
+    PLACEHOLDERS.iter().map(one).collect::<Vec<_>>().join(", ")
+}
 
 /// Why a text is no command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +58,7 @@ pub(super) struct Values<'a> {
     pub time_limit: u64,
     pub memory_limit: u64,
     pub seed: u64,
+    pub threads: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +67,7 @@ enum Hole {
     TimeLimit,
     MemoryLimit,
     Seed,
+    Threads,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +120,7 @@ impl Template {
                     Piece::Hole(Hole::TimeLimit) => word.push(values.time_limit.to_string()),
                     Piece::Hole(Hole::MemoryLimit) => word.push(values.memory_limit.to_string()),
                     Piece::Hole(Hole::Seed) => word.push(values.seed.to_string()),
+                    Piece::Hole(Hole::Threads) => word.push(values.threads.to_string()),
                 }
             }
             word
@@ -205,6 +215,7 @@ fn hole(column: usize, name: String) -> Result<Hole, TemplateError> {
         "time_limit" => Ok(Hole::TimeLimit),
         "memory_limit" => Ok(Hole::MemoryLimit),
         "seed" => Ok(Hole::Seed),
+        "threads" => Ok(Hole::Threads),
         _ => {
             let names: Vec<&'static str> = PLACEHOLDERS.iter().map(|p| p.0).collect();
             let nearest = nearest(&name, &names);
@@ -227,6 +238,7 @@ mod tests {
             time_limit: 7,
             memory_limit: 64,
             seed: 3,
+            threads: 2,
         };
         let words = Template::parse(text).unwrap().fill(&values);
         words.into_iter().map(|w| w.into_string().unwrap()).collect()
@@ -240,8 +252,8 @@ mod tests {
             ["a b", r#"c " d \n"#, "e f", "", "xyz", "/a b/i.wcnf"]
         );
         assert_eq!(
-            filled("s -t={time_limit} -m {memory_limit} --seed={seed} in:{instance}!"),
-            ["s", "-t=7", "-m", "64", "--seed=3", "in:/a b/i.wcnf!"]
+            filled("s -t={time_limit} -m {memory_limit} --seed={seed} -j{threads} in:{instance}!"),
+            ["s", "-t=7", "-m", "64", "--seed=3", "-j2", "in:/a b/i.wcnf!"]
         );
         assert_eq!(
             filled("s {{instance}} '{instance}'"),

@@ -20,6 +20,7 @@ cost_models: [analytic, profiled]
 strategies:
   - local
   - { strategy: maxsat, label: m, solver: rustsat }
+  - { external: toulbar2, command: 'toulbar2 {instance} -s', format: cfn }
 solver_based: m
 domain: full
 budget: { time: 10s, memory: 1GiB }

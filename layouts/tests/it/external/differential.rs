@@ -10,8 +10,8 @@ use relayout_layouts::generate::{Random, random};
 use super::*;
 use crate::support::slow;
 
-/// Where the set-up script puts Python packages.
-const DEPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.deps");
+/// The virtual environment that `scripts/setup_solvers` makes.
+const SOLVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.deps/solvers/bin/python");
 
 fn works(words: &[&str]) -> bool {
     let mut command = Command::new(words[0]);
@@ -23,28 +23,22 @@ fn works(words: &[&str]) -> bool {
     command.status().is_ok_and(|s| s.success())
 }
 
-/// Python with the set-up script's packages, behind those of the environment.
-fn python() -> String {
-    format!(
-        "env PYTHONPATH={}:{DEPS} python3",
-        std::env::var("PYTHONPATH").unwrap_or_default()
-    )
+/// Python with the solvers, if they were set up, else the system's.
+fn python() -> &'static str {
+    if Path::new(SOLVERS).exists() {
+        SOLVERS
+    } else {
+        "python3"
+    }
 }
 
 /// Python, when it can import `module`; says so when it can't.
-fn python_with(module: &str) -> Option<String> {
-    let python = python();
-    let import = format!("import {module}");
-    let words: Vec<&str> = python.split(' ').chain(["-c", &import]).collect();
-    if works(&words) {
-        Some(python)
-    } else {
-        println!(
-            "skipped: no Python module {module} (PyPI: {})",
-            if module == "pysat" { "python-sat" } else { module }
-        );
-        None
+fn python_with(module: &str, package: &str) -> Option<&'static str> {
+    let found = works(&[python(), "-c", &format!("import {module}")]);
+    if !found {
+        println!("skipped: no Python module {module} (PyPI: {package}; scripts/setup_solvers)");
     }
+    found.then(python)
 }
 
 fn toulbar2() -> Option<External> {
@@ -52,15 +46,18 @@ fn toulbar2() -> Option<External> {
         "toulbar2 {instance} -s".to_owned()
     } else {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/solve_cfn.py");
-        format!("{} {script} {{instance}}", python_with("pytoulbar2")?)
+        format!(
+            "'{}' '{script}' {{instance}}",
+            python_with("pytoulbar2", "pytoulbar2")?
+        )
     };
     Some(External::new("toulbar2", &command, Format::Cfn).unwrap())
 }
 
 fn rc2(options: &str) -> Option<External> {
     let command = format!(
-        "{} -m pysat.examples.rc2 -vvv {options} {{instance}}",
-        python_with("pysat")?
+        "'{}' -m pysat.examples.rc2 -vvv {options} {{instance}}",
+        python_with("pysat", "python-sat")?
     );
     Some(External::new("rc2", &command, Format::Wcnf).unwrap())
 }
