@@ -9,6 +9,7 @@ mod exports;
 #[cfg(unix)]
 mod external;
 mod files;
+mod fuzz;
 mod generators;
 mod heuristics;
 mod imports;
