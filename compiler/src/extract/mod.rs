@@ -23,6 +23,7 @@ use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
 use relayout_layouts::{ConfigSpec, OperatorSpec, Problem, ProblemBuilder, ProblemError, TensorSpec};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use view::{GraphView, Producer};
 
 /// Values of the symbolic dimensions, with the weight of this binding in the objective.
@@ -170,15 +171,20 @@ pub fn unit_requests(
     let view = GraphView::new(module)?;
     let domains = domain::domains(&view, &pricing.target.blocks, policy);
     let mut requests = BTreeMap::new();
-    let mut add = |spec: CallSpec| -> Result<(), ExtractError> {
+    let mut add = |spec: CallSpec,
+                   terms: &dyn Fn(&CallSpec, &ShapeBinding) -> Result<Terms, ExtractError>|
+     -> Result<(), ExtractError> {
         for binding in bindings {
-            let key = pricing.key(&spec, binding)?;
-            requests.entry(key.clone()).or_insert_with(|| UnitRequest {
-                key,
-                description: spec.describe(),
-                binding: binding.values.clone(),
-                spec: spec.clone(),
-            });
+            if let Entry::Vacant(entry) = requests.entry(pricing.key(&spec, binding)?) {
+                let key = entry.key().clone();
+                entry.insert(UnitRequest {
+                    key,
+                    description: spec.describe(),
+                    binding: binding.values.clone(),
+                    spec: spec.clone(),
+                    terms: terms(&spec, binding)?,
+                });
+            }
         }
         Ok(())
     };
@@ -187,7 +193,10 @@ pub fn unit_requests(
         for config in configs::configurations(&view, &domains, &pricing.target.blocks, call) {
             let spec = pricing.spec(&view, call, &config);
             if !fused && !spec.alias {
-                add(spec)?;
+                let name = &view.function.values[call.value].name;
+                add(spec, &|spec, binding| {
+                    pricing.terms(call, spec, fused, binding, name)
+                })?;
             }
         }
     }
@@ -198,7 +207,10 @@ pub fn unit_requests(
         for from in domain {
             for to in domain {
                 if !alias::conversion_is_alias(&tensor.dims, from, to) {
-                    add(CallSpec::conversion(&view, tensor, from, to))?;
+                    let spec = CallSpec::conversion(&view, tensor, from, to);
+                    add(spec, &|_, binding| {
+                        pricing.conversion_terms(tensor, from, to, binding)
+                    })?;
                 }
             }
         }
