@@ -1,5 +1,6 @@
 //! Components: what propagation leaves open falls apart into parts that have no open tensor in common.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::propagate::Propagation;
@@ -51,7 +52,8 @@ pub fn combinations(state: &Propagation<'_>, nodes: &[usize]) -> u64 {
     })
 }
 
-/// The member that shares open tensors with most others, the earliest of these: where to cut a component that is too large.
+/// The member that shares open tensors with most others: where to cut a component that is too large. Among equals the one
+/// nearest to the middle, so that cutting a long chain takes logarithmically many rounds.
 pub fn hub(view: &View<'_>, state: &Propagation<'_>, component: &[usize]) -> Option<usize> {
     let mut touching: BTreeMap<TensorId, u64> = BTreeMap::new();
     for &node in component {
@@ -59,12 +61,16 @@ pub fn hub(view: &View<'_>, state: &Propagation<'_>, component: &[usize]) -> Opt
             *touching.entry(t).or_default() += 1;
         }
     }
-    let others = |&node: &usize| {
-        open_tensors(view, state, node)
-            .map(|t| touching[&t] - 1)
-            .sum::<u64>()
+    let middle = component.len() / 2;
+    let merit = |&(i, &node): &(usize, &usize)| {
+        let others: u64 = open_tensors(view, state, node).map(|t| touching[&t] - 1).sum();
+        (others, Reverse(i.abs_diff(middle)), Reverse(i))
     };
-    component.iter().copied().rev().max_by_key(others)
+    component
+        .iter()
+        .enumerate()
+        .max_by_key(merit)
+        .map(|(_, &node)| node)
 }
 
 fn root(parents: &mut [usize], mut at: usize) -> usize {

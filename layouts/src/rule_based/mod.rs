@@ -39,7 +39,7 @@ use propagate::{Narrowed, Propagation};
 use search::Search;
 use view::View;
 
-/// A component with more combinations is cut before it is searched: a few milliseconds of search.
+/// A component with more combinations is cut before it is searched.
 pub const LIMIT: u64 = 1 << 16;
 
 /// The strategy.

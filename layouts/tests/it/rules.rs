@@ -367,18 +367,45 @@ fn what_the_search_leaves_equal_goes_with_the_logical_dimension() {
     assert_eq!(plan("rule-based", &g.build()), [1, 1, 0]);
 }
 
-#[test]
-fn components_that_are_too_large_are_cut() {
+/// A chain in which nothing is known: every operator converts between any two layouts for itself.
+fn loose_chain(operators: usize) -> Problem {
     let mut g = Graph::new();
     let mut t = g.free();
     let loose: [(&[usize], usize); 6] = [(&[R], R), (&[C], C), (&[B], B), (&[R], C), (&[C], B), (&[B], R)];
-    for _ in 0..40 {
+    for _ in 0..operators {
         t = g.op("loose", &[(t, dims(0, 1))], dims(0, 1), &loose, &[], &[]);
     }
-    let s = solve("rule-based", &g.build());
+    g.build()
+}
+
+#[test]
+fn components_that_are_too_large_are_cut() {
+    let s = solve("rule-based", &loose_chain(40));
     assert_eq!(s.status, Status::Feasible);
     assert!(s.counters["cuts"] > 0);
     assert_eq!(s.best().unwrap().transposes, 0);
+}
+
+#[test]
+fn a_large_graph_takes_near_linear_time() {
+    let start = std::time::Instant::now();
+    assert_eq!(solve("rule-based", &loose_chain(20_000)).status, Status::Feasible);
+    let mut g = Graph::new();
+    let mut t = g.input();
+    for i in 0..20_000 {
+        t = if i % 5 == 0 {
+            g.contract(t, &[1, 2])
+        } else {
+            g.map("relu", t)
+        };
+    }
+    let problem = g.build();
+    for name in NAMES {
+        assert_eq!(solve(name, &problem).status, Status::Feasible, "{name}");
+    }
+    let took = start.elapsed();
+    println!("two graphs of 20,000 operators under all rules: {took:?}");
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
 }
 
 #[test]
