@@ -1,18 +1,18 @@
 //! `rule-based`, and the published heuristics of its kind: `xla`, `smartmem`, `neocpu`.
 //!
-//! Rules never read costs. They work on a [`view::View`], which has none, and their result goes through the checker like
+//! Rules never read costs. They work on a `view::View`, which has none, and their result goes through the checker like
 //! every other. What they know comes with the instance as [`crate::hints`]; without hints the answer is `missing-hints`.
 //!
 //! `rule-based` (seed, section 4.1), in this order:
-//! 1. *Groups.* Dimensions that operators map onto each other are one logical dimension ([`groups`]).
+//! 1. *Groups.* Dimensions that operators map onto each other are one logical dimension (`groups.rs`).
 //! 2. *Propagation.* Operators with known preferences (matmuls, convolutions) keep only their preferred choices; what they thereby
-//!    decide about their tensors narrows their neighbours, and so on ([`propagate`]). Operators without any choice (inputs and
+//!    decide about their tensors narrows their neighbours, and so on (`propagate.rs`). Operators without any choice (inputs and
 //!    outputs in the ABI layout) start when that has come to rest, so that they never outrank a preference.
-//! 3. *Components.* What is open falls apart into parts without an open tensor in common ([`component`]).
+//! 3. *Components.* What is open falls apart into parts without an open tensor in common (`component.rs`).
 //! 4. *Domain rules*, inside each component: rule by rule, in the order of the hints, each open operator of the rule's kinds keeps
 //!    the choices that the rule prefers (or loses those that it avoids), if any is left; propagation after each rule.
 //! 5. *Exhaustive search* of what remains in each component, by conversions and by agreement with the groups' demands, not by
-//!    cost ([`search`]). A component with more than [`LIMIT`] combinations is cut: its hub takes its best choice alone, and what that
+//!    cost (`search.rs`). A component with more than [`LIMIT`] combinations is cut: its hub takes its best choice alone, and what that
 //!    leaves open is split again.
 
 mod component;
