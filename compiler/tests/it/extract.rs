@@ -17,11 +17,11 @@ use relayout_layouts::{Budget, ConfigId, Solutions, Trace, check, strategy_by_na
 use relayout_models::zoo;
 use std::collections::BTreeSet;
 
-fn model(name: &str, overrides: &str) -> zoo_model::Built {
+pub fn model(name: &str, overrides: &str) -> zoo_model::Built {
     zoo_model::build(name, overrides)
 }
 
-mod zoo_model {
+pub mod zoo_model {
     use super::*;
     /// A zoo model with the default value of each symbolic dimension.
     pub struct Built {
@@ -49,7 +49,7 @@ fn no_units(spec: &CallSpec, _: &ShapeBinding) -> Result<String, String> {
     Err(format!("the analytic model asked for {}", spec.describe()))
 }
 
-fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> Extraction {
+pub fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> Extraction {
     let target = Target::cpu().expect("the shipped target");
     let coefficients = Coefficients::cpu().expect("the shipped coefficients");
     let pricing = Pricing {
@@ -69,7 +69,7 @@ fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> 
     .expect("extraction")
 }
 
-fn solve(extraction: &Extraction, strategy: &str) -> Solutions {
+pub fn solve(extraction: &Extraction, strategy: &str) -> Solutions {
     let strategy = strategy_by_name(strategy).expect("a strategy");
     strategy
         .solve(&extraction.problem, &Budget::default(), &mut Trace::silent())
