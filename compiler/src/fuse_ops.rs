@@ -5,13 +5,14 @@
 //! element-wise calls, and maps into the one consumer that reads each of their elements once. Whether two programs merge is
 //! asked of the merger itself (`fuse_tir::merge`), so both always agree.
 
+use crate::affine;
 use crate::fuse_tir::{FUSED, Member, merge};
 use crate::memory::operands;
 use relayout_ir::annotation::{Annotation, ShapeInfo};
 use relayout_ir::graph::{Binding, Block, BlockKind, Expr, GraphFunction, Module, Value, ValueId};
 use relayout_ir::index::Arena;
 use relayout_ir::program::{BufferRole, PatternKind, TensorProgram};
-use relayout_ir::sym::{SymExpr, SymVar};
+use relayout_ir::sym::{Atom, SymExpr, SymVar};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups the calls of every function.
@@ -52,6 +53,39 @@ fn is_map(k: PatternKind) -> bool {
         k,
         PatternKind::ElementWise | PatternKind::Broadcast | PatternKind::Injective
     )
+}
+
+/// Whether a map reads a value along the axis in which it is contiguous as it writes its own result along its contiguous axis. An
+/// epilogue that does not (a conversion from NHWC to NCHW, say) would take the vectors from the contraction before it.
+fn keeps_contiguity(consumer: &Member<'_>, value: ValueId) -> bool {
+    let Some(stage) = consumer.program.stages.last() else {
+        return false;
+    };
+    let innermost = |index: &[SymExpr]| index.iter().rev().find(|e| e.as_const().is_none()).cloned();
+    let Some(along) = innermost(&stage.index).and_then(|e| e.as_var().cloned()) else {
+        return false;
+    };
+    let follows = |read: &SymExpr| match read.as_single_atom() {
+        Some(Atom::Mod(e, _)) => affine::stride(e, &along).is_some_and(|s| s.is_const(1)),
+        _ => affine::stride(read, &along).is_some_and(|s| s.is_const(1)),
+    };
+    let inputs = consumer
+        .program
+        .buffers
+        .iter()
+        .filter(|(_, b)| b.role == BufferRole::Input);
+    let buffers: Vec<_> = inputs
+        .zip(&consumer.args)
+        .filter(|(_, arg)| **arg == value)
+        .map(|((id, _), _)| id)
+        .collect();
+    let mut kept = true;
+    affine::visit_stage_loads(stage, &mut |a| {
+        if buffers.contains(&a.buffer) {
+            kept &= innermost(&a.index).is_none_or(|e| follows(&e));
+        }
+    });
+    kept
 }
 
 /// Whether merging two calls removes the buffer between them.
@@ -164,6 +198,9 @@ fn groups(module: &Module, bindings: &[Binding], consumers: &BTreeMap<ValueId, u
             let Some(producer) = member(module, &bindings[p]) else {
                 continue;
             };
+            if (heavy || !is_map(pk)) && !keeps_contiguity(&consumer, producer.value) {
+                continue;
+            }
             if !merges(&producer, &consumer) {
                 continue;
             }

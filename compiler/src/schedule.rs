@@ -122,7 +122,7 @@ pub fn schedule(program: &TensorProgram, ranges: &Ranges, target: &Target) -> Sc
         let mut end = first + 1;
         let mut shared = 0;
         while end < program.stages.len() {
-            let k = shared_loops(program, first, end + 1, target);
+            let k = shared_loops(program, first, end + 1, ranges, target);
             if k == 0 {
                 break;
             }
@@ -175,25 +175,14 @@ fn shared_phase(
     ranges: &Ranges,
     target: &Target,
 ) -> PhasePlan {
-    let common: Vec<Loop> = program.stages[first].loops[..shared].to_vec();
-    let inside = ranges.with_loops(&common);
+    let common = &program.stages[first].loops[..shared];
     let mut work = 0i64;
     let stages = program.stages[first..end]
         .iter()
         .map(|stage| {
-            let own: Vec<SymVar> = stage.loops[..shared].iter().map(|l| l.var.clone()).collect();
-            let mut renamed = affine::map_stage_indices(stage, &mut |e| {
-                e.substitute(&|v| {
-                    own.iter()
-                        .position(|o| o == v)
-                        .map(|i| SymExpr::var(&common[i].var))
-                })
-            });
-            work = work.saturating_add(stage_work(&renamed));
-            renamed.loops.drain(..shared);
-            // Two stages may use the name of a shared loop for a loop of their own.
-            let renamed = rename_clashes(renamed, &common);
-            plan_stage(&renamed, &program.buffers, &inside, target)
+            let (inner, inside) = inside(stage, common, ranges);
+            work = work.saturating_add(stage_work(&inner));
+            plan_stage(&inner, &program.buffers, &inside, target)
         })
         .collect();
     let iterations = common
@@ -203,15 +192,30 @@ fn shared_phase(
     PhasePlan {
         grain: grain(work, iterations),
         parallel: common
-            .into_iter()
+            .iter()
             .map(|l| Item {
-                var: l.var,
-                extent: l.extent,
+                var: l.var.clone(),
+                extent: l.extent.clone(),
                 step: 1,
             })
             .collect(),
         stages,
     }
+}
+
+/// A stage within one iteration of shared loops that stand for its own outermost ones, with the ranges there.
+fn inside(stage: &Stage, common: &[Loop], ranges: &Ranges) -> (Stage, Ranges) {
+    let own = &stage.loops[..common.len()];
+    let mut inner = affine::map_stage_indices(stage, &mut |e| {
+        e.substitute(&|v| {
+            own.iter()
+                .position(|o| o.var == *v)
+                .map(|i| SymExpr::var(&common[i].var))
+        })
+    });
+    inner.loops.drain(..common.len());
+    // Two stages may use the name of a shared loop for a loop of their own.
+    (rename_clashes(inner, common), ranges.with_loops(common))
 }
 
 fn rename_clashes(mut stage: Stage, common: &[Loop]) -> Stage {
@@ -261,9 +265,22 @@ fn stage_work(stage: &Stage) -> i64 {
 }
 
 /// The number of outermost loops that stages `first..end` can share as a parallel range, 0 for none. A loop can be shared when every
-/// buffer that passes between the stages is written and read at the same value of it, in a dimension of its own.
-fn shared_loops(program: &TensorProgram, first: usize, end: usize, target: &Target) -> usize {
+/// buffer that passes between the stages is written and read at the same value of it, in a dimension of its own. A contraction
+/// shares none: its loops are what its register tile is made of. Any other stage keeps the vectors that it has alone.
+fn shared_loops(
+    program: &TensorProgram,
+    first: usize,
+    end: usize,
+    ranges: &Ranges,
+    target: &Target,
+) -> usize {
     let stages = &program.stages[first..end];
+    if stages
+        .iter()
+        .any(|s| matches!(s.body, StageBody::Contract { .. }))
+    {
+        return 0;
+    }
     let most = stages
         .iter()
         .map(|s| s.loops.iter().take_while(|l| l.kind == LoopKind::Spatial).count())
@@ -276,7 +293,17 @@ fn shared_loops(program: &TensorProgram, first: usize, end: usize, target: &Targ
                 .all(|s| s.loops[i].extent == stages[0].loops[i].extent)
         })
         .count();
-    while k > 0 && !shares(stages, k) {
+    let scalar = |stage: &Stage, ranges: &Ranges| {
+        plan_stage(stage, &program.buffers, ranges, target).vectors == Vectors::None
+    };
+    let alone: Vec<bool> = stages.iter().map(|s| scalar(s, ranges)).collect();
+    let loses_vectors = |k: usize| {
+        stages.iter().zip(&alone).any(|(stage, alone)| {
+            let (inner, inside) = inside(stage, &stages[0].loops[..k], ranges);
+            !alone && scalar(&inner, &inside)
+        })
+    };
+    while k > 0 && (!shares(stages, k) || loses_vectors(k)) {
         k -= 1;
     }
     let iterations = stages[0].loops[..k]

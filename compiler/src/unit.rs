@@ -15,8 +15,8 @@ use relayout_runtime::index::KernelId;
 use relayout_runtime::module as rt;
 use std::collections::BTreeMap;
 
-/// Goes up when kernels of the same text are timed or scheduled differently.
-const PROFILE_VERSION: u32 = 3;
+/// A hash of the sources that schedule and print a kernel: a change to them makes other kernels of the same text.
+const KERNEL_SOURCES: &str = env!("RELAYOUT_KERNEL_SOURCES");
 
 /// What runs for one unit.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,8 +61,8 @@ fn implementation(spec: &CallSpec) -> Result<Implementation, String> {
     spec.implementation.parse()
 }
 
-/// The content-addressed key of a unit under a binding: kernel text (or routine and attributes), physical operands, binding,
-/// threads, ISA, compiler and flags, machine.
+/// The content-addressed key of a unit under a binding: kernel text (or routine and attributes), the sources that
+/// make code of it, physical operands, binding, threads, ISA, compiler and flags, machine.
 ///
 /// # Errors
 /// When the kernel can't be generated.
@@ -87,7 +87,7 @@ pub fn unit_key(
     };
     let mut hasher = blake3::Hasher::new();
     for part in [
-        PROFILE_VERSION.to_string(),
+        KERNEL_SOURCES.to_owned(),
         body,
         format!("{:?}", binding.values),
         threads.to_string(),

@@ -11,6 +11,7 @@ mod cases;
 mod conversions;
 mod gap;
 mod heatmap;
+mod kernels;
 mod pairwise;
 mod relative;
 mod solvers;
@@ -24,6 +25,7 @@ pub use conversions::{
 };
 pub use gap::{Gap, GapCurve, OptimalityGaps, optimality_gaps};
 pub use heatmap::{HeatMap, heat_map};
+pub use kernels::{KernelClass, KernelOperation, KernelVariant, kernel_classes, kernel_operations};
 pub use pairwise::{Accuracy, BASELINE, Disagreement, PairwiseAccuracy, compare, pairwise_accuracy};
 pub use relative::{RelativeCurve, RelativePerformance, RelativePoint, relative_performance};
 pub use solvers::{RuntimeCurve, TreewidthHistogram, solver_runtimes, treewidth_histogram};

@@ -58,6 +58,8 @@ pub enum Command {
     Compile(CompileArgs),
     /// Execute a model or a compiled module
     Exec(ExecArgs),
+    /// Show a run's measured kernels, layout against layout
+    Profile(ProfileArgs),
     /// Show or clear the cache of compiled kernels
     Cache(CacheArgs),
     /// List the models that are built in
@@ -129,7 +131,7 @@ pub struct SolveArgs {
     /// Of `exact`: reductions to leave out, such as `dominance,subsets`
     #[arg(long, value_name = "SWITCH,…", value_delimiter = ',')]
     pub without: Vec<String>,
-    /// Of `external`: threads that the program may use
+    /// Threads that may work side by side, where the strategy can use several
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
     pub threads: usize,
     /// Of the contest's instances: leave their memory limit over time out
@@ -333,6 +335,22 @@ const RERUN: [&str; 18] = [
     "out-of-memory",
     "skipped",
 ];
+
+/// Arguments of `profile`.
+#[derive(Clone, Debug, Args)]
+pub struct ProfileArgs {
+    /// The run's folder, or its profile.json
+    pub run: PathBuf,
+    /// Print every operation with all its variants
+    #[arg(long, conflicts_with = "fit")]
+    pub operations: bool,
+    /// Print a coefficient file for the analytic cost model, fitted to these kernels
+    #[arg(long, conflicts_with = "json")]
+    pub fit: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Arguments of `cache`.
 #[derive(Clone, Debug, Args)]

@@ -13,6 +13,7 @@ use relayout_compiler::target::Target;
 use relayout_compiler::unit::{UnitCall, build_units, unit_key};
 use relayout_runtime::{DType, DeviceTensor, EvalStack, Options, RunError, Session};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,13 @@ use std::time::{Duration, Instant};
 pub struct UnitTiming {
     /// Content key.
     pub key: String,
-    /// What it is.
-    pub description: String,
+    /// What is computed: operator, extents, attributes, values of symbolic dimensions.
+    pub operation: String,
+    /// How: layouts and implementation.
+    pub variant: String,
+    /// Cost terms, for a fit of coefficients.
+    #[serde(default)]
+    pub terms: BTreeMap<String, u64>,
     /// Median of the samples.
     pub nanoseconds: u64,
     /// Number of samples.
@@ -201,7 +207,9 @@ fn time_chunk(
         ) {
             Ok((nanoseconds, samples, rotation)) => emit(&Event::Unit(UnitTiming {
                 key: request.key.clone(),
-                description: request.description.clone(),
+                operation: operation(request),
+                variant: request.spec.variant(),
+                terms: request.terms.iter().map(|(n, a)| (n.to_owned(), a)).collect(),
                 nanoseconds,
                 samples,
                 rotation,
@@ -214,6 +222,13 @@ fn time_chunk(
         session.trim();
     }
     Ok(())
+}
+
+/// The operation with the values of the symbolic dimensions, where it has some.
+fn operation(request: &UnitRequest) -> String {
+    let values: Vec<String> = request.binding.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let at = if values.is_empty() { "" } else { " at " };
+    format!("{}{at}{}", request.spec.operation(), values.join(" "))
 }
 
 /// Most sets of buffers that samples rotate over; small tensors then stay in the last-level cache, as they do in a model.

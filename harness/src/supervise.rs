@@ -93,8 +93,16 @@ pub fn run(
     let (stderr, reader) = collect_stderr(&mut child);
     let lines = read_lines(&mut child);
     let mut deadline = Instant::now() + limit;
+    let mut silent = false;
     let ending = loop {
-        match lines.recv_timeout(TICK) {
+        let heard = if silent {
+            // A closed standard output is not yet an end: whatever it was that closed it, the limits go on.
+            std::thread::sleep(TICK);
+            Err(RecvTimeoutError::Timeout)
+        } else {
+            lines.recv_timeout(TICK)
+        };
+        match heard {
             Ok(line) => {
                 // A line that is no event is the output of something the worker loaded; it is not ours to read.
                 if let Ok(event) = serde_json::from_str(&line)
@@ -103,8 +111,16 @@ pub fn run(
                     deadline = Instant::now() + limit;
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => break Ending::Exited(child.wait()?),
+            Err(RecvTimeoutError::Disconnected) => {
+                silent = true;
+                if let Some(status) = ended_within(&mut child, LAST_WORDS)? {
+                    break Ending::Exited(status);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {
+                if silent && let Some(status) = child.try_wait()? {
+                    break Ending::Exited(status);
+                }
                 if interrupts.stop() {
                     stop(&mut child)?;
                     break Ending::Interrupted;
@@ -180,12 +196,26 @@ fn collect_stderr(child: &mut Child) -> (Arc<Mutex<Vec<u8>>>, Option<JoinHandle<
     (tail, reader)
 }
 
+/// The status of a child that ends within a short time.
+fn ended_within(child: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + time;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= until {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn read_lines(child: &mut Child) -> Receiver<String> {
     let (sender, receiver) = channel();
     if let Some(stdout) = child.stdout.take() {
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines() {
+            // Bytes, not text: what a loaded library prints need not be UTF-8.
+            for line in BufReader::new(stdout).split(b'\n') {
                 let Ok(line) = line else { return };
+                let line = String::from_utf8_lossy(&line).into_owned();
                 if sender.send(line).is_err() {
                     return;
                 }

@@ -15,11 +15,7 @@ pub(crate) fn of(problem: &Problem) -> String {
         h.update(s.as_bytes());
     };
     text(&mut h, problem.unit());
-    // A serde_json map is sorted by key, so its text is canonical.
-    text(
-        &mut h,
-        &problem.hints().map(ToString::to_string).unwrap_or_default(),
-    );
+    text(&mut h, &problem.hints().map(canonical).unwrap_or_default());
     num(&mut h, problem.tensors().len() as u64);
     for t in problem.tensors() {
         num(&mut h, t.layouts.len() as u64);
@@ -41,4 +37,11 @@ pub(crate) fn of(problem: &Problem) -> String {
         }
     }
     h.finalize().to_hex()[..32].to_string()
+}
+
+/// Hints as text with their keys in a fixed order; the names of rules, which are for people, are left out.
+fn canonical(hints: &crate::hints::Hints) -> String {
+    let mut hints = hints.clone();
+    hints.rules.iter_mut().for_each(|r| r.name.clear());
+    serde_json::to_string(&hints).expect("plain data with string keys")
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hints::Hints;
 use crate::id::{ConfigId, LayoutId, TensorId};
 use crate::problem::{
     ConfigSpec, CostTerms, OperatorSpec, Problem, ProblemBuilder, ProblemError, TensorSpec,
@@ -69,7 +70,7 @@ struct InstanceIn {
     #[serde(default)]
     unit: String,
     family: Option<String>,
-    hints: Option<serde_json::Value>,
+    hints: Option<Hints>,
     tensors: Vec<TensorIn>,
     operators: Vec<OperatorIn>,
 }
@@ -226,7 +227,7 @@ struct InstanceOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     family: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hints: Option<&'a serde_json::Value>,
+    hints: Option<&'a Hints>,
     tensors: Vec<TensorOut<'a>>,
     operators: Vec<OperatorOut<'a>>,
 }

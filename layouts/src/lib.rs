@@ -13,6 +13,7 @@ pub mod generate;
 pub mod graph;
 pub mod greedy;
 mod hash;
+pub mod hints;
 pub mod id;
 pub mod import;
 pub mod json;
@@ -24,6 +25,7 @@ pub mod problem;
 mod projection;
 pub mod registry;
 pub mod rng;
+pub mod rule_based;
 pub mod strategy;
 pub mod treewidth;
 

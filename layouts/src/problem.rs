@@ -11,13 +11,15 @@
 //! 4. a `constant` tensor comes from an operator without inputs and has an all-zero matrix; a `bundle` tensor cannot be
 //!    converted, and its consumers are projections: that one input, zero cost, at most one configuration per layout;
 //! 5. the graph is acyclic;
-//! 6. the dearest conceivable choices sum to at most [`MAX_TOTAL`], so that no sum a solver forms can overflow.
+//! 6. the dearest conceivable choices sum to at most [`MAX_TOTAL`], so that no sum a solver forms can overflow;
+//! 7. hints, if there are any, speak of the tensors, layouts, operators and configurations that there are.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::hints::{HintFault, Hints};
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 
 /// Upper limit of the worst-case objective, 2^62: a quarter of the range of `u64`, so that a few such totals can be
@@ -118,7 +120,7 @@ pub struct Problem {
     name: String,
     unit: String,
     family: Option<String>,
-    hints: Option<serde_json::Value>,
+    hints: Option<Hints>,
     tensors: Vec<Tensor>,
     operators: Vec<Operator>,
     producers: Vec<OpId>,
@@ -144,8 +146,8 @@ impl Problem {
         self.family.as_deref()
     }
 
-    /// Hints for the rule-based strategies, as the file has them.
-    pub fn hints(&self) -> Option<&serde_json::Value> {
+    /// Hints for the rule-based strategies.
+    pub fn hints(&self) -> Option<&Hints> {
         self.hints.as_ref()
     }
 
@@ -290,6 +292,8 @@ pub enum Fault {
     CostOverflow,
     #[error("more than 2^32 {what}")]
     TooMany { what: &'static str },
+    #[error(transparent)]
+    Hints(HintFault),
 }
 
 fn show(cost: Option<u64>) -> String {
@@ -349,7 +353,7 @@ pub struct ProblemBuilder {
     /// Model family.
     pub family: Option<String>,
     /// Hints for the rule-based strategies.
-    pub hints: Option<serde_json::Value>,
+    pub hints: Option<Hints>,
     /// The tensors so far.
     pub tensors: Vec<TensorSpec>,
     /// The operators so far.
@@ -409,6 +413,9 @@ impl ProblemBuilder {
         let (uses, use_starts) = uses(tensors.len(), &operators);
         let order = topological_order(&operators, &producers, &uses, &use_starts)?;
         check_total(&tensors, &operators)?;
+        if let Some(hints) = &self.hints {
+            hints.validate(&tensors, &operators)?;
+        }
         Ok(Problem {
             name: self.name,
             unit: self.unit,

@@ -5,6 +5,7 @@ use crate::greedy::Greedy;
 use crate::local::Local;
 use crate::maxsat::{MaxSat, SatSolver};
 use crate::nearest::nearest;
+use crate::rule_based::{NeoCpu, RuleBased, SmartMem, Xla};
 use crate::strategy::Strategy;
 use crate::treewidth::Treewidth;
 
@@ -109,6 +110,38 @@ pub const STRATEGIES: &[StrategyInfo] = &[
         missing: None,
         solvers: &[],
         make: || Box::new(Greedy),
+    },
+    StrategyInfo {
+        name: "rule-based",
+        description: "propagation from known preferences over logical dimensions, domain rules, search in components; reads no costs",
+        exact: false,
+        missing: None,
+        solvers: &[],
+        make: || Box::new(RuleBased),
+    },
+    StrategyInfo {
+        name: "xla",
+        description: "rules after XLA: influential operators, propagation both ways, copies; reads no costs",
+        exact: false,
+        missing: None,
+        solvers: &[],
+        make: || Box::new(Xla),
+    },
+    StrategyInfo {
+        name: "smartmem",
+        description: "rules after SmartMem: layouts by reduction dimension, fewest conversions elsewhere; reads no costs",
+        exact: false,
+        missing: None,
+        solvers: &[],
+        make: || Box::new(SmartMem),
+    },
+    StrategyInfo {
+        name: "neocpu",
+        description: "rules after NeoCPU: one blocked format for all convolutions, kept while it flows; reads no costs",
+        exact: false,
+        missing: None,
+        solvers: &[],
+        make: || Box::new(NeoCpu),
     },
     StrategyInfo {
         name: "treewidth",

@@ -43,7 +43,7 @@ pub struct Budget {
     pub cancel: Arc<AtomicBool>,
     /// How many solutions are wanted; strategies that cannot enumerate give one.
     pub k: usize,
-    /// How many threads may be used. Answers do not depend on it.
+    /// Threads that may work side by side; most strategies use one whatever this says.
     pub threads: usize,
 }
 

@@ -81,11 +81,15 @@ impl Coefficients {
     pub fn cpu() -> Result<Self, CoefficientError> {
         Self::parse(include_str!("../../../configs/targets/cpu-coefficients.yaml"))
     }
+    /// Nanoseconds per unit of a term; 0 for names that are no terms.
+    pub fn get(&self, term: &str) -> f64 {
+        self.0.get(term).copied().unwrap_or(0.0)
+    }
     /// The cost of some terms in nanoseconds, rounded, at least 1 when there is any term.
     pub fn cost(&self, terms: &Terms) -> u64 {
         let sum: f64 = terms
             .iter()
-            .map(|(name, amount)| amount as f64 * self.0.get(name).copied().unwrap_or(0.0))
+            .map(|(name, amount)| amount as f64 * self.get(name))
             .sum();
         if terms.is_empty() {
             0

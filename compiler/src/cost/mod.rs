@@ -5,12 +5,14 @@
 //! The unit is the nanosecond; sums are over integers.
 
 mod coefficients;
+mod fit;
 mod profiled;
 mod terms;
 
 pub use coefficients::{CoefficientError, Coefficients};
+pub use fit::{Fit, FitSample, fit};
 pub use profiled::{ProfileTable, UnitRequest};
-pub use terms::{CallShape, Terms, config_terms, conversion_terms};
+pub use terms::{CallShape, TERM_NAMES, Terms, config_terms, conversion_terms};
 
 /// Which cost model prices an instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]

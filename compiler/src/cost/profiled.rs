@@ -14,6 +14,8 @@ pub struct UnitRequest {
     pub binding: BTreeMap<String, i64>,
     /// The call.
     pub spec: crate::extract::CallSpec,
+    /// Its cost terms, for a fit of coefficients.
+    pub terms: super::Terms,
 }
 
 /// Measured nanoseconds by key.

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 /// Multiply-adds are counted with the lanes that vectors of eight waste on the extent they run along, so that a 7-wide image
 /// costs as much as an 8-wide one where the vector runs along the width.
 pub const TERM_NAMES: &[&str] = &[
-    // Convolution multiply-adds, by the layout of the result (and of the image where they differ).
+    // Convolution multiply-adds, by the layout of the result (and of the image or the weight where these vary).
     "conv.nchw",
     "conv.nchw-strided",
     "conv.nhwc",
+    "conv.nhwc-panels",
     "conv.blocked",
     "conv.plain-to-blocked",
     "depthwise.nchw",
@@ -192,7 +193,7 @@ pub fn config_terms(call: &CallShape<'_>) -> Terms {
 }
 
 fn conv_terms(call: &CallShape<'_>, groups: u64, terms: &mut Terms, traffic: &mut u64) {
-    let [(x, dtype, x_layout), (weight, ..), ..] = call.args.as_slice() else {
+    let [(x, dtype, x_layout), (weight, _, w_layout), ..] = call.args.as_slice() else {
         return;
     };
     let (out, _, out_layout) = &call.out;
@@ -211,6 +212,7 @@ fn conv_terms(call: &CallShape<'_>, groups: u64, terms: &mut Terms, traffic: &mu
         (_, true, ..) => terms.add("conv.grouped", multiply_adds),
         (_, _, true, _) if !x_layout.is_blocked() => terms.add("conv.plain-to-blocked", along_channels),
         (_, _, true, _) => terms.add("conv.blocked", along_channels),
+        (_, _, _, true) if w_layout.is_blocked() => terms.add("conv.nhwc-panels", along_channels),
         (_, _, _, true) => terms.add("conv.nhwc", along_channels),
         _ if call.strides.1 > 1 => terms.add("conv.nchw-strided", along_width),
         _ => terms.add("conv.nchw", along_width),

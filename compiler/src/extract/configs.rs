@@ -1,6 +1,6 @@
 //! The configurations of one operator call: which layouts of operands and result go together.
 
-use super::domain::{Domains, blocked_weight, hwio};
+use super::domain::{Domains, blocked_weight, hwio, ohwi_blocked};
 use super::project::{fits, operand_layout, result_layout};
 use super::view::{Call, GraphView};
 use crate::alias;
@@ -162,8 +162,10 @@ fn matrix_is_readable(layout: &Layout) -> bool {
             .is_some_and(|s| usize::from(s.axis) + 2 >= rank)
 }
 
-/// The combinations that have a kernel: NCHW; NHWC with HWIO weights; channel-blocked with weights blocked alike; and for
-/// images whose channels no block divides (the first layer), plain images in, blocked images out.
+/// The combinations that have a kernel: NCHW; NHWC with HWIO weights; NHWC with HWI weights in blocks of output channels, whose
+/// panels are contiguous where a row of all output channels outgrows the cache's ways (small images of many channels);
+/// channel-blocked with weights blocked alike; and for images whose channels no block divides (the first layer), plain images
+/// in, blocked images out.
 pub fn conv_combinations(
     x: &[SymExpr],
     weight: &[SymExpr],
@@ -186,6 +188,19 @@ pub fn conv_combinations(
         },
     ];
     let depthwise = groups > 1 && weight[1].is_const(1) && x[1] == out[1];
+    let panels = blocks
+        .iter()
+        .map(|&b| ohwi_blocked(b))
+        .filter(|l| fits(weight, l));
+    if groups == 1
+        && let Some(panel) = panels.max_by_key(|l| l.splits().last().and_then(|s| s.factor))
+    {
+        found.push(ConvCombination {
+            x: nhwc.clone(),
+            weight: panel,
+            out: nhwc.clone(),
+        });
+    }
     for &block in blocks {
         let image = Layout::blocked(4, 1, block);
         if !fits(out, &image) || (groups > 1 && !depthwise) {

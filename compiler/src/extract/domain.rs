@@ -150,6 +150,16 @@ pub fn hwio() -> Layout {
     Layout::permuted(&[2, 3, 1, 0])
 }
 
+/// OHWI in blocks of `block` output channels, the block innermost: the panels that an NHWC convolution's microkernel reads.
+pub fn ohwi_blocked(block: u32) -> Layout {
+    let outer = [0, 2, 3, 1].map(|axis| Split { axis, factor: None });
+    let last = Split {
+        axis: 0,
+        factor: Some(block),
+    };
+    Layout::new(4, outer.into_iter().chain([last]).collect()).unwrap_or_else(|_| hwio())
+}
+
 /// The weight layout of a blocked convolution: OIHW with output channels innermost in blocks of `out`, and input channels in
 /// blocks of `inp` outside them when the input is blocked too.
 pub fn blocked_weight(out: u32, inp: Option<u32>) -> Layout {

@@ -7,6 +7,7 @@
 
 pub mod configs;
 pub mod domain;
+pub mod hints;
 mod price;
 pub mod project;
 pub mod view;
@@ -21,8 +22,10 @@ use price::Priced;
 use relayout_ir::graph::{Module, ValueId};
 use relayout_ir::index::Idx;
 use relayout_ir::layout::Layout;
+use relayout_layouts::hints::{Hints, OperatorHints, TensorHints};
 use relayout_layouts::{ConfigSpec, OperatorSpec, Problem, ProblemBuilder, ProblemError, TensorSpec};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use view::{GraphView, Producer};
 
 /// Values of the symbolic dimensions, with the weight of this binding in the objective.
@@ -170,15 +173,20 @@ pub fn unit_requests(
     let view = GraphView::new(module)?;
     let domains = domain::domains(&view, &pricing.target.blocks, policy);
     let mut requests = BTreeMap::new();
-    let mut add = |spec: CallSpec| -> Result<(), ExtractError> {
+    let mut add = |spec: CallSpec,
+                   terms: &dyn Fn(&CallSpec, &ShapeBinding) -> Result<Terms, ExtractError>|
+     -> Result<(), ExtractError> {
         for binding in bindings {
-            let key = pricing.key(&spec, binding)?;
-            requests.entry(key.clone()).or_insert_with(|| UnitRequest {
-                key,
-                description: spec.describe(),
-                binding: binding.values.clone(),
-                spec: spec.clone(),
-            });
+            if let Entry::Vacant(entry) = requests.entry(pricing.key(&spec, binding)?) {
+                let key = entry.key().clone();
+                entry.insert(UnitRequest {
+                    key,
+                    description: spec.describe(),
+                    binding: binding.values.clone(),
+                    spec: spec.clone(),
+                    terms: terms(&spec, binding)?,
+                });
+            }
         }
         Ok(())
     };
@@ -187,7 +195,10 @@ pub fn unit_requests(
         for config in configs::configurations(&view, &domains, &pricing.target.blocks, call) {
             let spec = pricing.spec(&view, call, &config);
             if !fused && !spec.alias {
-                add(spec)?;
+                let name = &view.function.values[call.value].name;
+                add(spec, &|spec, binding| {
+                    pricing.terms(call, spec, fused, binding, name)
+                })?;
             }
         }
     }
@@ -198,7 +209,10 @@ pub fn unit_requests(
         for from in domain {
             for to in domain {
                 if !alias::conversion_is_alias(&tensor.dims, from, to) {
-                    add(CallSpec::conversion(&view, tensor, from, to))?;
+                    let spec = CallSpec::conversion(&view, tensor, from, to);
+                    add(spec, &|_, binding| {
+                        pricing.conversion_terms(tensor, from, to, binding)
+                    })?;
                 }
             }
         }
@@ -236,21 +250,26 @@ impl Builder<'_, '_> {
                 bundle: false,
                 transpose_terms: Vec::new(),
             });
+            out.hints
+                .tensors
+                .push(hints::tensor(tensor, layouts, self.bindings));
             out.transpose_costs.push(per_binding);
             out.tensors.push((tensor.value, layouts.clone()));
         }
         for (index, tensor) in self.view.tensors.iter().enumerate() {
-            let (inputs, configs, role) = match &tensor.producer {
+            let (inputs, configs, role, hints) = match &tensor.producer {
                 Producer::Parameter => (
                     Vec::new(),
                     vec![out.free(0, self.bindings)],
                     Role::Parameter(tensor.value),
+                    hints::source(),
                 ),
                 Producer::Constant => {
                     let configs = (0..self.domains[index].len())
                         .map(|l| out.free(l, self.bindings))
                         .collect();
-                    (Vec::new(), configs, Role::Constant(tensor.value))
+                    let role = Role::Constant(tensor.value);
+                    (Vec::new(), configs, role, hints::source())
                 }
                 Producer::Call(call) => self.call(call, index, &mut out)?,
             };
@@ -260,7 +279,7 @@ impl Builder<'_, '_> {
                 output: index,
                 configs,
             });
-            out.finish_operator(role);
+            out.finish_operator(role, hints);
         }
         for (number, &value) in self.view.results.iter().enumerate() {
             let Some(source) = self.view.position[value.index()] else {
@@ -274,6 +293,9 @@ impl Builder<'_, '_> {
                 bundle: false,
                 transpose_terms: Vec::new(),
             });
+            let tensor = hints::sink_tensor(&out.hints.tensors[source]);
+            let hints = hints::sink(tensor.rank);
+            out.hints.tensors.push(tensor);
             out.transpose_costs.push(vec![vec![vec![0; self.bindings.len()]]]);
             let config = ConfigSpec {
                 inputs: vec![0],
@@ -286,8 +308,12 @@ impl Builder<'_, '_> {
                 output: sink,
                 configs: vec![config],
             });
-            out.finish_operator(Role::Result(value));
+            out.finish_operator(Role::Result(value), hints);
         }
+        out.hints
+            .rules
+            .clone_from(&self.pricing.target.layout_rules.rules);
+        problem.hints = Some(out.hints);
         Ok(Extraction {
             problem: problem.build()?,
             roles: out.roles,
@@ -304,13 +330,13 @@ impl Builder<'_, '_> {
         call: &view::Call<'_>,
         index: usize,
         out: &mut Parts,
-    ) -> Result<(Vec<usize>, Vec<ConfigSpec>, Role), ExtractError> {
+    ) -> Result<(Vec<usize>, Vec<ConfigSpec>, Role, OperatorHints), ExtractError> {
         let position = |value: ValueId| self.view.position[value.index()];
         let inputs: Vec<usize> = call.args.iter().filter_map(|a| position(*a)).collect();
         let configs = configs::configurations(self.view, self.domains, &self.pricing.target.blocks, call);
         let fused = price::is_fused(self.view, call, self.pricing);
         let mut specs = Vec::new();
-        let mut implementations = Vec::new();
+        let mut facts = Vec::new();
         for config in &configs {
             let spec = self.pricing.spec(self.view, call, config);
             let priced = self.pricing.call(self.view, call, &spec, fused, self.bindings)?;
@@ -340,18 +366,24 @@ impl Builder<'_, '_> {
                         .collect(),
                 ),
             });
-            implementations.push(spec.implementation.clone());
+            facts.push((spec.implementation, spec.alias));
             out.config(priced);
         }
-        Ok((
-            inputs,
-            specs,
-            Role::Call {
-                value: call.value,
-                configs,
-                implementations,
-            },
-        ))
+        let kept: Vec<bool> = call.args.iter().map(|a| position(*a).is_some()).collect();
+        let mut hints = hints::call(call, &kept);
+        let tensors = &out.hints.tensors;
+        let operands: Vec<&TensorHints> = inputs.iter().map(|&i| &tensors[i]).collect();
+        let rules = &self.pricing.target.layout_rules;
+        hints.preferred = hints::preferred(rules, &hints, &operands, &tensors[index], &specs, &facts);
+        let role = Role::Call {
+            value: call.value,
+            configs,
+            implementations: facts
+                .into_iter()
+                .map(|(implementation, _)| implementation)
+                .collect(),
+        };
+        Ok((inputs, specs, role, hints))
     }
 
     fn transposes(&self, index: usize) -> Result<(WeightedMatrix, SplitMatrix), ExtractError> {
@@ -396,6 +428,7 @@ struct Parts {
     transpose_costs: Vec<Vec<Vec<Vec<u64>>>>,
     terms: Vec<Vec<Terms>>,
     pending: Vec<Priced>,
+    hints: Hints,
 }
 
 impl Parts {
@@ -415,7 +448,8 @@ impl Parts {
     fn config(&mut self, priced: Priced) {
         self.pending.push(priced);
     }
-    fn finish_operator(&mut self, role: Role) {
+    fn finish_operator(&mut self, role: Role, hints: OperatorHints) {
+        self.hints.operators.push(hints);
         let (costs, terms) = self.pending.drain(..).map(|p| (p.costs, p.terms)).unzip();
         self.operator_costs.push(costs);
         self.terms.push(terms);

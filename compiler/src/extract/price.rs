@@ -45,20 +45,34 @@ impl CallSpec {
     }
     /// One line for people.
     pub fn describe(&self) -> String {
-        let tensor = |t: &TensorInfo| {
-            let dims = t
-                .dims()
-                .map(|d| d.iter().map(SymExpr::to_string).collect::<Vec<_>>().join("x"))
-                .unwrap_or_default();
-            let layout = t.layout_or_abi().map(|l| l.to_string()).unwrap_or_default();
-            format!("{dims}{layout}")
+        format!("{} {}", self.operation(), self.variant())
+    }
+    /// What is computed, whatever the layouts: operator, attributes, extents. Variants of one operation compete.
+    pub fn operation(&self) -> String {
+        let dims = |t: &TensorInfo| {
+            let dims = t.dims().unwrap_or_default();
+            dims.iter().map(SymExpr::to_string).collect::<Vec<_>>().join("x")
         };
-        let args: Vec<String> = self.args.iter().map(tensor).collect();
+        let mut attrs = self.attrs.clone();
+        // A conversion's target layout is part of the variant.
+        attrs.retain(|_, value| !matches!(value, Attr::Layout(_)));
+        let args: Vec<String> = self.args.iter().map(dims).collect();
+        let attrs = relayout_ir::text::print_attrs(&attrs);
         format!(
-            "{} {} -> {} [{}]",
+            "{} {} -> {}{attrs}",
             self.op.name(),
             args.join(" "),
-            tensor(&self.out),
+            dims(&self.out)
+        )
+    }
+    /// How it is computed: layouts of operands and result, implementation.
+    pub fn variant(&self) -> String {
+        let layout = |t: &TensorInfo| t.layout_or_abi().map(|l| l.to_string()).unwrap_or_default();
+        let args: Vec<String> = self.args.iter().map(layout).collect();
+        format!(
+            "{} -> {} [{}]",
+            args.join(" "),
+            layout(&self.out),
             self.implementation
         )
     }
@@ -150,6 +164,44 @@ impl Pricing<'_> {
         spec
     }
 
+    /// What a call does under a binding; `name` is that of its result, for errors.
+    pub fn terms(
+        &self,
+        call: &Call<'_>,
+        spec: &CallSpec,
+        fused: bool,
+        binding: &ShapeBinding,
+        name: &str,
+    ) -> Result<Terms, ExtractError> {
+        let bound = |info: &TensorInfo| bind(info, binding, name);
+        Ok(config_terms(&CallShape {
+            op: spec.op.name(),
+            rule: &call.rule,
+            args: spec.args.iter().map(bound).collect::<Result<_, _>>()?,
+            out: bound(&spec.out)?,
+            strides: pair(&spec.attrs, "strides"),
+            window: pair(&spec.attrs, "kernel"),
+            padded: matches!(spec.attrs.get("pads"), Some(Attr::Ints(p)) if p.iter().any(|&x| x != 0)),
+            library: spec.implementation != "generated",
+            fused,
+            alias: spec.alias,
+            cache_bytes: self.target.caches.l3,
+        }))
+    }
+
+    /// What a conversion does under a binding.
+    pub fn conversion_terms(
+        &self,
+        tensor: &TensorView<'_>,
+        from: &Layout,
+        to: &Layout,
+        binding: &ShapeBinding,
+    ) -> Result<Terms, ExtractError> {
+        let info = TensorInfo::new(tensor.dims.clone(), tensor.dtype);
+        let (dims, dtype, _) = bind(&info, binding, tensor.name)?;
+        Ok(conversion_terms(&dims, dtype, from, to))
+    }
+
     /// The price of a call.
     pub fn call(
         &self,
@@ -165,21 +217,7 @@ impl Pricing<'_> {
             terms: Terms::none(),
         };
         for binding in bindings {
-            let bound = |info: &TensorInfo| bind(info, binding, name);
-            let shape = CallShape {
-                op: spec.op.name(),
-                rule: &call.rule,
-                args: spec.args.iter().map(bound).collect::<Result<_, _>>()?,
-                out: bound(&spec.out)?,
-                strides: pair(&spec.attrs, "strides"),
-                window: pair(&spec.attrs, "kernel"),
-                padded: matches!(spec.attrs.get("pads"), Some(Attr::Ints(p)) if p.iter().any(|&x| x != 0)),
-                library: spec.implementation != "generated",
-                fused,
-                alias: spec.alias,
-                cache_bytes: self.target.caches.l3,
-            };
-            let terms = config_terms(&shape);
+            let terms = self.terms(call, spec, fused, binding, name)?;
             priced.costs.push(match self.model {
                 CostModel::Profiled(table) if !fused && !spec.alias => self.measured(table, spec, binding)?,
                 _ => self.coefficients.cost(&terms),
@@ -198,14 +236,12 @@ impl Pricing<'_> {
         to: &Layout,
         bindings: &[ShapeBinding],
     ) -> Result<Priced, ExtractError> {
-        let info = TensorInfo::new(tensor.dims.clone(), tensor.dtype);
         let mut priced = Priced {
             costs: Vec::new(),
             terms: Terms::none(),
         };
         for binding in bindings {
-            let (dims, dtype, _) = bind(&info, binding, tensor.name)?;
-            let terms = conversion_terms(&dims, dtype, from, to);
+            let terms = self.conversion_terms(tensor, from, to, binding)?;
             priced.costs.push(match self.model {
                 CostModel::Profiled(table) => {
                     self.measured(table, &CallSpec::conversion(view, tensor, from, to), binding)?

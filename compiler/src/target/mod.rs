@@ -1,5 +1,8 @@
 //! Targets: what code is generated for, read from `configs/targets/*.yaml`.
 
+mod layout_rules;
+
+pub use layout_rules::{LayoutRules, Preference};
 pub use relayout_runtime::module::Isa;
 use serde::Deserialize;
 use std::path::Path;
@@ -50,6 +53,9 @@ pub struct TargetDescription {
     pub libraries: Vec<String>,
     /// Multiply-adds from which a matmul goes to the library.
     pub library_threshold: u64,
+    /// What the target knows about layouts, for the rule-based strategies.
+    #[serde(default)]
+    pub layout_rules: LayoutRules,
 }
 
 /// A target with everything about the host resolved.
@@ -69,6 +75,8 @@ pub struct Target {
     pub libraries: Vec<String>,
     /// Multiply-adds from which a matmul goes to the library.
     pub library_threshold: u64,
+    /// What the target knows about layouts, for the rule-based strategies.
+    pub layout_rules: LayoutRules,
 }
 
 /// Why a target description can't be used.
@@ -156,6 +164,9 @@ impl TargetDescription {
         if self.caches.l1 == 0 || self.caches.l2 == 0 || self.caches.l3 == 0 {
             return Err(bad("caches", "a cache size of 0 bytes".to_owned()));
         }
+        self.layout_rules
+            .validate()
+            .map_err(|problem| bad("layout_rules", problem))?;
         let isa = match self.isa {
             IsaChoice::Native => host_isa(),
             IsaChoice::Generic => Isa::Generic,
@@ -171,6 +182,7 @@ impl TargetDescription {
             blocks: self.blocks,
             libraries: self.libraries,
             library_threshold: self.library_threshold,
+            layout_rules: self.layout_rules,
         })
     }
 }

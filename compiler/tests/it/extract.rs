@@ -1,20 +1,27 @@
 //! Extraction and application on whole models.
 
+use relayout_compiler::affine::Ranges;
 use relayout_compiler::apply::apply;
+use relayout_compiler::canonicalise::canonicalise;
 use relayout_compiler::cost::Coefficients;
 use relayout_compiler::extract::{
     CallSpec, CostModel, DomainPolicy, Extraction, Pricing, Role, ShapeBinding, extract,
 };
+use relayout_compiler::pipeline::{CompileOptions, CompileReport, Pass, lower};
+use relayout_compiler::schedule::{Vectors, schedule};
 use relayout_compiler::target::Target;
 use relayout_ir::graph::{Expr, Module};
-use relayout_layouts::{Budget, Solutions, Trace, check, strategy_by_name};
+use relayout_ir::program::StageBody;
+use relayout_ir::sym::SymExpr;
+use relayout_layouts::{Budget, ConfigId, Solutions, Trace, check, strategy_by_name};
 use relayout_models::zoo;
+use std::collections::BTreeSet;
 
-fn model(name: &str, overrides: &str) -> zoo_model::Built {
+pub fn model(name: &str, overrides: &str) -> zoo_model::Built {
     zoo_model::build(name, overrides)
 }
 
-mod zoo_model {
+pub mod zoo_model {
     use super::*;
     /// A zoo model with the default value of each symbolic dimension.
     pub struct Built {
@@ -42,7 +49,7 @@ fn no_units(spec: &CallSpec, _: &ShapeBinding) -> Result<String, String> {
     Err(format!("the analytic model asked for {}", spec.describe()))
 }
 
-fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> Extraction {
+pub fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> Extraction {
     let target = Target::cpu().expect("the shipped target");
     let coefficients = Coefficients::cpu().expect("the shipped coefficients");
     let pricing = Pricing {
@@ -62,7 +69,7 @@ fn extraction(module: &Module, binding: &ShapeBinding, policy: DomainPolicy) -> 
     .expect("extraction")
 }
 
-fn solve(extraction: &Extraction, strategy: &str) -> Solutions {
+pub fn solve(extraction: &Extraction, strategy: &str) -> Solutions {
     let strategy = strategy_by_name(strategy).expect("a strategy");
     strategy
         .solve(&extraction.problem, &Budget::default(), &mut Trace::silent())
@@ -125,6 +132,85 @@ fn the_imported_layout_is_every_operators_first_configuration() {
         if let Role::Call { configs, .. } = role {
             assert!(configs[0].out.is_row_major());
             assert!(configs[0].args.iter().flatten().all(|l| l.is_row_major()));
+        }
+    }
+}
+
+/// Multiply-adds and text of every contraction of the lowered module that is computed one scalar at a time.
+fn scalar_contractions(module: &Module, without: &[Pass]) -> BTreeSet<String> {
+    let target = Target::cpu().expect("the shipped target");
+    let options = CompileOptions {
+        without: without.to_vec(),
+        ..CompileOptions::default()
+    };
+    let mut lowered = module.clone();
+    lower(
+        &mut lowered,
+        &target,
+        &options,
+        &mut CompileReport::default(),
+        &mut |_, _| {},
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
+    let mut found = BTreeSet::new();
+    for (_, program) in lowered.programs.iter() {
+        let ranges = Ranges::of_syms(&program.sym_params, &[]);
+        for phase in schedule(program, &ranges, &target).phases {
+            for plan in phase.stages {
+                let contraction = matches!(plan.stage.body, StageBody::Contract { .. });
+                if contraction && plan.vectors == Vectors::None {
+                    let extents = plan.stage.loops.iter().map(|l| l.extent.clone());
+                    let size = extents.fold(SymExpr::constant(1), |a, b| a * b);
+                    found.insert(size.to_string());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What a configuration was priced with is a kernel of its own; fusing others into it must leave it as fast.
+#[test]
+fn no_plan_takes_the_vectors_from_a_contraction() {
+    for (name, overrides) in [
+        ("small-cnn", ""),
+        ("example-fanout", ""),
+        ("resnet50", "depth=18 image=64"),
+        ("bert", "layers=1 hidden=64 heads=4 vocab=100"),
+        (
+            "llama",
+            "layers=1 hidden=64 heads=4 kv_heads=2 intermediate=128 vocab=100",
+        ),
+    ] {
+        let mut built = model(name, overrides);
+        canonicalise(&mut built.module);
+        let e = extraction(&built.module, &built.binding, DomainPolicy::Spread);
+        let mut plans: Vec<(String, Vec<ConfigId>)> = ["local", "greedy", "exact"]
+            .map(|s| (s.to_owned(), solve(&e, s).ranked[0].assignment.clone()))
+            .to_vec();
+        let mut state = 7u64;
+        for round in 0..4 {
+            let operators = e.problem.operators().iter();
+            let assignment: Vec<ConfigId> = operators
+                .map(|o| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    ConfigId((state >> 33) as u32 % o.configs().len() as u32)
+                })
+                .collect();
+            if check(&e.problem, &assignment).is_ok() {
+                plans.push((format!("random {round}"), assignment));
+            }
+        }
+        for (plan, assignment) in plans {
+            let mut module = built.module.clone();
+            apply(&mut module, &e, &assignment).expect("application");
+            let alone = scalar_contractions(&module, &[Pass::FuseOps]);
+            let whole = scalar_contractions(&module, &[]);
+            assert!(
+                whole.is_subset(&alone),
+                "{name}, {plan}: contractions of these sizes lose their vectors by fusion: {:?}",
+                whole.difference(&alone)
+            );
         }
     }
 }

@@ -29,6 +29,8 @@ fn convolutions_in_every_layout() {
         ("0,1,2,3,1:16", "0,1,2,3,1:16,0:16", "0,1,2,3,1:16"),
         ("", "0,1,2,3,0:16", "0,1,2,3,1:16"),
         ("0,1,2,3,1:8", "", "0,2,3,1"),
+        ("0,2,3,1", "0,2,3,1,0:8", "0,2,3,1"),
+        ("0,2,3,1", "0,2,3,1,0:16", "0,2,3,1"),
     ];
     // (input channels, output channels, size, kernel, stride, pad): channels that blocks do not divide, remainders of every tile.
     let shapes = [

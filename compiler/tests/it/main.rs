@@ -5,4 +5,5 @@ mod generate;
 mod kernels;
 mod math;
 mod passes;
+mod rules;
 mod speed;

@@ -15,6 +15,7 @@ mod instance;
 mod list;
 pub mod output;
 mod plot;
+mod profile;
 mod run_folder;
 mod schema;
 mod solve;
@@ -80,6 +81,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CommandError> {
         Command::Generate(args) => generate::generate(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Exec(args) => exec::exec(&args),
+        Command::Profile(args) => profile::profile(&args),
         Command::Cache(args) => cache::cache(&args),
         Command::Models(args) => list::models(&args),
         Command::Strategies(args) => list::strategies(&args),

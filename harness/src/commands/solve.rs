@@ -74,7 +74,6 @@ fn strategy(args: &SolveArgs) -> Result<Box<dyn Strategy>, CommandError> {
         for (given, option) in [
             (args.command.is_some(), "--command"),
             (args.format.is_some(), "--format"),
-            (args.threads > 1, "--threads"),
         ] {
             if given {
                 return Err(misplaced(option, external::NAME));

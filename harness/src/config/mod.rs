@@ -191,11 +191,27 @@ impl Config {
     }
 }
 
+/// A name that is also that of a folder in `results`.
+fn folder_name(reader: &mut Reader, node: &Node) -> Option<String> {
+    let name = reader.text(node, "name")?;
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | ' ');
+    if name.starts_with('.') || name.trim() != name || name.is_empty() || !name.chars().all(plain) {
+        let help = "it names the folder results/NAME: letters, digits, `-`, `_`, `.`, `+` and inner spaces";
+        reader.fault(
+            &node.place,
+            format!("`{name}` is no name for a run"),
+            Some(help.to_owned()),
+        );
+        return None;
+    }
+    Some(name)
+}
+
 fn resolve(reader: &mut Reader, root: &Node, stem: &str, known: &Known) -> Option<Config> {
     let mut fields = reader.fields(root, "a configuration")?;
     let name = fields
         .take("name")
-        .and_then(|n| reader.text(n, "name"))
+        .and_then(|n| folder_name(reader, n))
         .unwrap_or_else(|| stem.to_owned());
     let seed = fields
         .take("seed")

@@ -350,3 +350,42 @@ proptest! {
         prop_assert_eq!(best, 100.0);
     }
 }
+
+#[test]
+fn kernel_variants_by_hand() {
+    use relayout::analysis::{kernel_classes, kernel_operations};
+    use relayout::profiler::UnitTiming;
+    let unit = |operation: &str, variant: &str, nanoseconds: u64| UnitTiming {
+        key: format!("{operation}/{variant}"),
+        operation: operation.to_owned(),
+        variant: variant.to_owned(),
+        terms: Default::default(),
+        nanoseconds,
+        samples: 5,
+        rotation: 1,
+    };
+    let units = [
+        unit("conv2d a", "nchw", 300),
+        unit("conv2d a", "nhwc", 100),
+        unit("conv2d a", "blocked", 150),
+        unit("conv2d b", "nchw", 80),
+        unit("conv2d b", "nhwc", 100),
+        unit("conv2d c", "nchw", 7),
+        unit("layout_transform d", "nchw", 7),
+        unit("layout_transform d", "nhwc", 9),
+    ];
+    let operations = kernel_operations(&units);
+    assert_eq!(
+        operations.len(),
+        2,
+        "one variant alone and conversions compete with nothing"
+    );
+    assert_eq!(operations[0].variants[0].variant, "nhwc");
+    assert_eq!((operations[0].lead(), operations[0].spread()), (1.5, 3.0));
+    let classes = kernel_classes(&operations);
+    let row = |variant: &str| classes.iter().find(|c| c.variant == variant).expect("a class");
+    assert_eq!((row("nchw").compared, row("nchw").fastest), (2, 1));
+    assert_eq!(row("nchw").best, Some((1.25, "conv2d b".to_owned())));
+    assert_eq!(row("nhwc").best, Some((1.5, "conv2d a".to_owned())));
+    assert_eq!((row("blocked").compared, row("blocked").best.clone()), (1, None));
+}

@@ -279,3 +279,34 @@ fn the_cache_is_shown_and_cleared() {
     assert_eq!(cache(&[])["kernels"], 0);
     assert!(kernels.join("note.txt").exists());
 }
+
+#[test]
+fn a_profile_is_shown_in_both_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.json");
+    let unit = |variant: &str, ns: u64| {
+        serde_json::json!({ "key": variant, "operation": "conv2d 1x8x4x4", "variant": variant,
+            "terms": { "conv.nhwc": 1000 * ns }, "nanoseconds": ns, "samples": 5, "rotation": 1 })
+    };
+    let table = serde_json::json!({ "units": [unit("nchw", 300), unit("nhwc", 200)] });
+    std::fs::write(&file, table.to_string()).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let shown = relayout(&["profile", path]).expect(0).out;
+    assert!(shown.contains("nhwc") && shown.contains("1.50x"), "{shown}");
+    let all = relayout(&["profile", path, "--operations"]).expect(0).out;
+    assert!(all.contains("nchw"), "{all}");
+    let object = relayout(&["profile", file.to_str().unwrap(), "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(object["operations"][0]["variants"][0]["variant"], "nhwc");
+    let fitted = relayout(&["profile", path, "--fit"]).expect(0).out;
+    let coefficients = relayout_compiler::cost::Coefficients::parse(&fitted).expect("a coefficient file");
+    assert!(
+        (coefficients.get("conv.nhwc") * 1e3 - 1.0).abs() < 0.05,
+        "{fitted}"
+    );
+    std::fs::write(&file, "{").unwrap();
+    relayout(&["profile", path]).expect(2);
+    std::fs::remove_file(&file).unwrap();
+    relayout(&["profile", path]).expect(2);
+}

@@ -556,3 +556,15 @@ strategies:
         8 errors in e.yaml"#]]
     .assert_eq(&message(wrong, &[]));
 }
+
+#[test]
+fn a_name_is_a_folder_in_results_and_nowhere_else() {
+    for name in ["../up", "a/b", ".hidden", "' padded'", "''", "\"a\\nb\""] {
+        let text = format!("name: {name}\nmodels: small-cnn\n");
+        assert!(message(&text, &[]).contains("is no name for a run"), "{name}");
+    }
+    for name in ["quick", "v1.2 + fast_math-off", "größer"] {
+        let text = format!("name: {name}\nmodels: small-cnn\nstrategies: local\n");
+        assert_eq!(read(&text).name, name);
+    }
+}

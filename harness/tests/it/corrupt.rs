@@ -29,6 +29,7 @@ struct Case {
     module: Module,
     parts: TargetParts,
     extraction: Extraction,
+    bindings: Vec<ShapeBinding>,
     shapes: Vec<(Vec<HostTensor>, Vec<HostTensor>)>,
 }
 
@@ -65,6 +66,7 @@ fn case(text: &str, bindings: &[&[(&str, i64)]]) -> Case {
         module,
         parts,
         extraction,
+        bindings,
         shapes,
     }
 }
@@ -118,6 +120,19 @@ impl Case {
                 (correctness.max_relative_error, correctness.passed())
             })
             .collect()
+    }
+
+    /// Whether the interpreter gives the model's results for a module.
+    fn means_the_same(&self, module: &Module) -> bool {
+        let mut model = self.model.clone();
+        model.module = module.clone();
+        self.bindings
+            .iter()
+            .zip(&self.shapes)
+            .all(|(binding, (_, expected))| {
+                let found = reference::run(&model, SEED, binding).expect("the reference");
+                reference::compare(&found, expected, TOLERANCE).passed()
+            })
     }
 
     fn every_strategy_agrees_with_the_reference(&self, label: &str) {
@@ -203,9 +218,11 @@ fn a_wrong_conversion_never_passes() {
     );
     let places = conversions(&selected);
     assert!(!places.is_empty(), "no conversion of a square image");
-    // Each of them alone moves element (h, w) to where (w, h) belongs, in the layout that its consumers expect.
+    // Each of them alone moves element (h, w) to where (w, h) belongs, in the layout that its consumers expect. Where the model's
+    // result does not depend on that (before the global mean), nothing is wrong.
     let permute = op::by_name("permute").expect("an operator");
-    for &(block, position) in places.iter().take(4) {
+    let mut corrupted = 0;
+    for &(block, position) in &places {
         let mut wrong = selected.clone();
         let entry = wrong.entry().expect("main");
         let binding = &mut wrong.functions[entry].blocks[block].bindings[position];
@@ -214,6 +231,10 @@ fn a_wrong_conversion_never_passes() {
         };
         *op = permute;
         *attrs = BTreeMap::from([("perm".to_owned(), Attr::Ints(vec![0, 1, 3, 2]))]);
+        if cnn.means_the_same(&wrong) {
+            continue;
+        }
+        corrupted += 1;
         for (error, passed) in cnn.compare(cnn.compile(&wrong)) {
             assert!(
                 !passed,
@@ -221,6 +242,7 @@ fn a_wrong_conversion_never_passes() {
             );
         }
     }
+    assert!(corrupted > 0, "no conversion that matters was corrupted");
 }
 
 /// The steps with two outer pieces of equally long axes exchanged, if there are such: the same packed shape, another order.

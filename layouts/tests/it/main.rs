@@ -15,6 +15,7 @@ mod heuristics;
 mod imports;
 mod instances;
 mod problems;
+mod rules;
 mod scale;
 mod solvers;
 mod support;

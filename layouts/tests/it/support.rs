@@ -1,6 +1,7 @@
 //! Shared by the tests: brute force straight from the definition, and small ways to write problems.
 
 use relayout_layouts::generate::{Random, random};
+use relayout_layouts::hints::{Hints, LayoutHints, OperatorHints, TensorHints};
 use relayout_layouts::{ConfigId, ConfigSpec, OperatorSpec, Problem, ProblemBuilder, TensorSpec, check};
 
 /// Layouts `l0, l1, …` and this matrix; `X` stands for an impossible conversion.
@@ -50,6 +51,20 @@ pub fn brute_force(problem: &Problem) -> Option<u64> {
         .filter_map(|a| check(problem, &a).ok())
         .map(|c| c.cost)
         .min()
+}
+
+/// Hints of the right shape that say nothing.
+pub fn bare_hints(b: &ProblemBuilder) -> Hints {
+    let tensor = |t: &TensorSpec| TensorHints {
+        rank: 0,
+        size: 1,
+        layouts: vec![LayoutHints::default(); t.layouts.len()],
+    };
+    Hints {
+        tensors: b.tensors.iter().map(tensor).collect(),
+        operators: vec![OperatorHints::default(); b.operators.len()],
+        rules: Vec::new(),
+    }
 }
 
 /// Every assignment, possible or not.

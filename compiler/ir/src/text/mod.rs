@@ -11,4 +11,4 @@ mod program;
 
 pub use error::{ParseError, nearest};
 pub use parse::parse;
-pub use print::{print, print_annotation, print_function, print_program};
+pub use print::{print, print_annotation, print_attrs, print_function, print_program};

@@ -191,7 +191,8 @@ fn attr(a: &Attr) -> String {
     }
 }
 
-fn attrs(attrs: &Attrs) -> String {
+/// Attributes as they stand in the text form, with a space before them; nothing without any.
+pub fn print_attrs(attrs: &Attrs) -> String {
     if attrs.is_empty() {
         String::new()
     } else {
@@ -243,7 +244,7 @@ impl Names<'_> {
                 let via = implementation
                     .as_ref()
                     .map_or(String::new(), |i| format!(" via {i:?}"));
-                format!("{}({}){}{via}", op.name(), self.values(args), attrs(a))
+                format!("{}({}){}{via}", op.name(), self.values(args), print_attrs(a))
             }
             Expr::CallGraph { func, args } => {
                 let name = self
@@ -274,7 +275,7 @@ impl Names<'_> {
                 format!(
                     "call_dps_library {routine:?}({}){}{}",
                     self.values(args),
-                    attrs(a),
+                    print_attrs(a),
                     syms(sym_args)
                 )
             }
@@ -303,7 +304,7 @@ impl Names<'_> {
             } => {
                 let (name, a) = match callee {
                     Callee::Program(p) => (self.program(*p), String::new()),
-                    Callee::Library(routine, a) => (format!("{routine:?}"), attrs(a)),
+                    Callee::Library(routine, a) => (format!("{routine:?}"), print_attrs(a)),
                 };
                 let (args, outs) = (self.values(args), self.values(outs));
                 format!("invoke {name}({args}){a} -> ({outs}){}", syms(sym_args))

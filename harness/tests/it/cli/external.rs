@@ -159,10 +159,6 @@ fn what_does_not_belong_together_is_said() {
             "`--command` is for the strategy `external`, not `exact`",
         ),
         (
-            &["--strategy", "exact", "--threads", "2"],
-            "`--threads` is for the strategy `external`, not `exact`",
-        ),
-        (
             &["--strategy", "greedy", "--without", "dominance"],
             "`--without` is for the strategy `exact`, not `greedy`",
         ),
