@@ -1,0 +1,27 @@
+"""One peer on one instance, in a process of its own: `python -m solvers.worker PEER VARIANT FILE SECONDS`.
+
+Prints two JSON lines: that the model is read, then the answer with its solving seconds. Whoever started it ends it when the
+solver does not stop by itself.
+"""
+
+import json
+import sys
+import time
+from dataclasses import asdict
+
+from .peers import peer
+
+
+def main():
+    name, variant, path, seconds = sys.argv[1:]
+    solver = peer(name)
+    model = solver.load(path, variant)
+    print(json.dumps({"ready": True}), flush=True)
+    start = time.perf_counter()
+    answer = solver.solve(model, float(seconds))
+    taken = time.perf_counter() - start
+    print(json.dumps(asdict(answer) | {"seconds": taken}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
