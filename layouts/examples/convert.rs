@@ -21,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "td" => {
             let graph = Graph::of(&problem);
             let order = treewidth(&graph, &Budget::default()).order;
-            export::td(&graph, &TreeDecomposition::from_order(&graph, &order), &mut writer)?;
+            export::td(
+                &graph,
+                &TreeDecomposition::from_order(&graph, &order),
+                &mut writer,
+            )?;
         }
         other => return Err(format!("no format is named {other:?}").into()),
     }

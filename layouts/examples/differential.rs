@@ -18,7 +18,8 @@ fn medium(seed: u64) -> Result<Problem, relayout_layouts::generate::GenerateErro
         window: 2 + (seed / 3 % 4) as usize,
         arity: 2 + (seed / 5 % 2) as usize,
         layouts: (1 + (seed / 7 % 2) as usize, 2 + (seed / 11 % 3) as usize),
-        feasible: (25, 90),
+        // Now and then so few configurations that nothing may be left.
+        feasible: if seed % 13 == 0 { (2, 20) } else { (25, 90) },
         odd: seed % 3 != 0,
         seed,
         ..Random::default()

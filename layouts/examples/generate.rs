@@ -91,6 +91,11 @@ fn main() -> Result<(), Failure> {
         return Err(format!("{kind} has no setting {key:?}").into());
     }
     json::write_file(&problem, out)?;
-    println!("{} {} operators {}", problem.name(), problem.operators().len(), problem.hash());
+    println!(
+        "{} {} operators {}",
+        problem.name(),
+        problem.operators().len(),
+        problem.hash()
+    );
     Ok(())
 }

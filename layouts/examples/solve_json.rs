@@ -14,10 +14,7 @@ const USAGE: &str = "usage: solve_json FILE STRATEGY [--seconds S] [--bytes B] [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let (file, name) = (
-        arguments.next().ok_or(USAGE)?,
-        arguments.next().ok_or(USAGE)?,
-    );
+    let (file, name) = (arguments.next().ok_or(USAGE)?, arguments.next().ok_or(USAGE)?);
     let (mut seconds, mut bytes, mut solver) = (None, None, None);
     while let Some(option) = arguments.next() {
         let value = arguments.next().ok_or(USAGE)?;

@@ -70,7 +70,10 @@ fn check(name: &str, problem: &Problem) -> bool {
     println!("{name}: {status}, wanted {wanted}, allocated {allocated}");
     if !matches!(status, Status::Optimal | Status::Infeasible) {
         // What it wanted was not allocated.
-        assert!(wanted > limit && allocated < limit + limit / 10, "{name}: {allocated}");
+        assert!(
+            wanted > limit && allocated < limit + limit / 10,
+            "{name}: {allocated}"
+        );
         return false;
     }
     // Below, the lists of the problem's size weigh as much as the tables.
@@ -81,7 +84,10 @@ fn check(name: &str, problem: &Problem) -> bool {
         );
         return true;
     }
-    assert!(allocated < wanted + (1 << 20), "{name}: wanted {wanted}, allocated {allocated}");
+    assert!(
+        allocated < wanted + (1 << 20),
+        "{name}: wanted {wanted}, allocated {allocated}"
+    );
     false
 }
 
@@ -110,7 +116,15 @@ fn so_they_are_on_the_shared_instances() {
         return;
     }
     let mut compared = 0;
-    for name in ["resnet50", "bert-base", "llama3-8b", "swin-t", "random-100-w3-l3-1", "odd-100-170", "sat-40-1"] {
+    for name in [
+        "resnet50",
+        "bert-base",
+        "llama3-8b",
+        "swin-t",
+        "random-100-w3-l3-1",
+        "odd-100-170",
+        "sat-40-1",
+    ] {
         let problem = json::read_file(folder.join(format!("{name}.json.zst"))).unwrap();
         compared += usize::from(check(name, &problem));
     }

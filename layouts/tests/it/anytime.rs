@@ -31,14 +31,21 @@ fn every_maxsat_solver_reports_the_best_pair_it_streamed() {
         let name = solver.name;
         assert_eq!(s.status, Status::Timeout, "{name}");
         let best = s.best().expect("greedy's plan at least");
-        assert_eq!(check(&problem, &best.assignment).unwrap().cost, best.cost, "{name}");
+        assert_eq!(
+            check(&problem, &best.assignment).unwrap().cost,
+            best.cost,
+            "{name}"
+        );
         let last = points.last().expect("something was streamed");
         assert_eq!(
             (last.incumbent, last.bound),
             (Some(best.cost), Some(s.lower_bound)),
             "{name}"
         );
-        let bounds = points.iter().filter_map(|p| p.bound).collect::<std::collections::BTreeSet<_>>();
+        let bounds = points
+            .iter()
+            .filter_map(|p| p.bound)
+            .collect::<std::collections::BTreeSet<_>>();
         assert!(bounds.len() >= 3, "{name} streamed the bounds {bounds:?}");
         assert!(
             s.lower_bound > problem.sum_of_minimum_costs(),
@@ -48,7 +55,10 @@ fn every_maxsat_solver_reports_the_best_pair_it_streamed() {
             assert!(pair[0].seconds <= pair[1].seconds, "{name}");
             assert!(pair[0].bound <= pair[1].bound, "{name}");
             let (before, after) = (pair[0].incumbent, pair[1].incumbent);
-            assert!(before.is_none() || after <= before, "{name}: {before:?} then {after:?}");
+            assert!(
+                before.is_none() || after <= before,
+                "{name}: {before:?} then {after:?}"
+            );
         }
     }
 }
