@@ -19,8 +19,9 @@ def main():
     print(json.dumps({"ready": True}), flush=True)
     start = time.perf_counter()
     answer = solver.solve(model, float(seconds))
-    taken = time.perf_counter() - start
-    print(json.dumps(asdict(answer) | {"seconds": taken}), flush=True)
+    if answer.seconds is None:
+        answer.seconds = time.perf_counter() - start
+    print(json.dumps(asdict(answer)), flush=True)
 
 
 if __name__ == "__main__":

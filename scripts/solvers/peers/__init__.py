@@ -18,11 +18,12 @@ NAMES = ["toulbar2", "rc2", "cpsat", "highs", "z3opt"]
 
 @dataclass
 class Answer:
-    """What a solver said. `status` is `optimal`, `infeasible` or `timeout`."""
+    """What a solver said. `status` is `optimal`, `infeasible` or `timeout`; `seconds` where it times itself."""
 
     status: str
     assignment: Optional[list] = None
     cost: Optional[int] = None
+    seconds: Optional[float] = None
 
 
 def peer(name):
