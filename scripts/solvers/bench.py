@@ -1,7 +1,7 @@
 """`exact` against public solvers, instance by instance; see `scripts/bench_solvers --help`.
 
-Every run is a process of its own and is timed without reading its input. A solver that answers within a second runs `--repeat`
-times and its best time counts, ours likewise. An answer's assignment is priced from the definition; the price has to be the
+Every run is a process of its own and is timed without reading its input: a peer in seconds of the processor, `exact` by the clock,
+which is never less. A solver that answers within a second runs `--repeat` times and its best time counts, ours likewise. An answer's assignment is priced from the definition; the price has to be the
 optimum that `exact` proves.
 """
 

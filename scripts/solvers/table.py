@@ -80,7 +80,7 @@ def summary(rows, limit):
     every = ratios(rows)
     both = [(n, o, m, float(f["seconds"])) for n, o, m, f in every if f]
     above = [r for r in both if r[1] > SMALL]
-    lines = [f"Solving seconds, best of the runs made; – : no answer within {limit:g} s."]
+    lines = [f"Solving seconds (peers: of the processor; `exact`: by the clock), best of the runs made; – : no answer within {limit:g} s."]
     for name, part in [("all instances", both), (f"those above {SMALL} operators", above)]:
         if part:
             factors = [theirs / mine for _, _, mine, theirs in part]

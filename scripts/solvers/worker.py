@@ -1,7 +1,8 @@
 """One peer on one instance, in a process of its own: `python -m solvers.worker PEER VARIANT FILE SECONDS`.
 
-Prints two JSON lines: that the model is read, then the answer with its solving seconds. Whoever started it ends it when the
-solver does not stop by itself.
+Prints two JSON lines: that the model is read, then the answer with its solving seconds. Those are of the processor, not of the clock:
+every peer runs on one thread, and a busy machine must not make it look slow. Whoever started it ends it when the solver does not
+stop by itself.
 """
 
 import json
@@ -17,10 +18,10 @@ def main():
     solver = peer(name)
     model = solver.load(path, variant)
     print(json.dumps({"ready": True}), flush=True)
-    start = time.perf_counter()
+    start = time.process_time()
     answer = solver.solve(model, float(seconds))
     if answer.seconds is None:
-        answer.seconds = time.perf_counter() - start
+        answer.seconds = time.process_time() - start
     print(json.dumps(asdict(answer)), flush=True)
 
 
