@@ -23,7 +23,7 @@ def options():
     parser.add_argument("instances", nargs="?", default=workbench.ROOT / ".." / "shared" / "instances", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these instances only")
     parser.add_argument("--peers", nargs="+", default=NAMES, choices=NAMES, metavar="PEER", help=", ".join(NAMES))
-    parser.add_argument("--limit", type=float, default=10.0, metavar="SECONDS", help="per run (10)")
+    parser.add_argument("--limit", type=float, default=10.0, metavar="SECONDS", help="per run (10), of the processor for peers")
     parser.add_argument("--repeat", type=int, default=3, help="runs of which the best counts (3)")
     parser.add_argument("--no-generated", action="store_true", help="the given folder only")
     parser.add_argument("--quick", action="store_true", help="small instances, toulbar2 and RC2, 5 s, one run each")

@@ -1,31 +1,47 @@
-"""Starts solvers, each run in a process of its own, and takes their answers."""
+"""Starts solvers, each run in a process of its own, and takes their answers.
+
+A peer's limit is one of processor time, so that a busy machine takes nothing from it; where the system does not tell, and for
+`exact`, it is one of the clock.
+"""
 
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+
+from . import processor
 
 HERE = Path(__file__).resolve().parent.parent
 
-# A solver without a limit of its own, or one that oversleeps it, is ended this much later.
-GRACE = 2.0
+# By the clock, a run may take this many times its limit of processor time.
+PATIENCE = 8.0
+# How often the limit is looked at.
+LOOK = 0.1
 # Building a model in Python takes its time, which nobody compares.
 LOADING = 120.0
 
 
 def peer(name, variant, path, seconds):
     """A peer's answer as a dictionary with `status`, `seconds`, `assignment`, `cost`; `error` says what went wrong."""
-    command = [sys.executable, "-m", "solvers.worker", name, variant, str(path), str(seconds)]
+    # Limits of their own, of which some go by the clock, are a last resort.
+    command = [sys.executable, "-m", "solvers.worker", name, variant, str(path), str(PATIENCE * seconds)]
     return _supervised(command, seconds)
 
 
 def _supervised(command, seconds):
     environment = os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
     )
     # Readers of their own, so that neither pipe fills up and waiting has a limit.
     lines, errors = queue.Queue(), []
@@ -47,7 +63,7 @@ def _supervised(command, seconds):
     try:
         if lines.get(timeout=LOADING) is None:
             return timeout | {"status": "error", "error": _last_line(process, threads, errors)}
-        answer = lines.get(timeout=seconds + GRACE)
+        answer = _within(lines, process.pid, seconds)
         if answer is None:
             return timeout | {"status": "error", "error": _last_line(process, threads, errors)}
         answer = json.loads(answer)
@@ -57,8 +73,22 @@ def _supervised(command, seconds):
     except queue.Empty:
         return timeout
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _within(lines, session, seconds):
+    """The next line, if it comes within `seconds` of processor time; else `queue.Empty`."""
+    before, start = processor.seconds(session), time.monotonic()
+    while True:
+        try:
+            return lines.get(timeout=LOOK)
+        except queue.Empty:
+            now, passed = processor.seconds(session), time.monotonic() - start
+            used = passed if now is None or before is None else now - before
+            # A tick of slack: an answer on its way may have been in time.
+            if used > seconds + LOOK or passed > PATIENCE * seconds:
+                raise
 
 
 def _last_line(process, threads, errors):
