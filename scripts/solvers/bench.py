@@ -9,11 +9,12 @@ import argparse
 import csv
 import platform
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from . import run, suite, table, workbench
 from .instance import load, price, stem
-from .peers import NAMES, peer
+from .peers import NAMES, peer, present
 
 COLUMNS = ["instance", "operators", "solver", "variant", "status", "seconds", "cost", "agrees", "note"]
 
@@ -134,6 +135,10 @@ def main():
             rows = list(csv.DictReader(text))
     known = {(r["instance"], r["solver"], r["variant"]) for r in rows}
     if not chosen.table_only:
+        chosen.peers = present(chosen.peers)
+        if not chosen.peers or not find_spec("zstandard"):
+            print("bench: nothing to compare with; scripts/setup_solvers installs the peers")
+            return
         with open(path, "w", newline="", encoding="utf-8") as text:
             writer = csv.DictWriter(text, COLUMNS)
             writer.writeheader()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import workbench
 from .instance import load, price
-from .peers import peer
+from .peers import peer, present
 from .run import HERE
 
 # One option set each: answers are compared, not times.
@@ -30,21 +30,6 @@ def options():
     parser.add_argument("--limit", type=float, default=60.0, help="seconds per answer (60)")
     parser.add_argument("-o", "--output", type=Path, default=workbench.ROOT / "results" / "differential")
     return parser.parse_args()
-
-
-def available(name):
-    """Whether a peer can be loaded; says why not."""
-    code = f"from solvers.peers import peer; p = peer({name!r}); p.version(); import {MODULES[name]}"
-    tried = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False
-    )
-    if tried.returncode != 0:
-        reason = tried.stderr.strip().splitlines()[-1:]
-        print(f"skipped: {peer(name).TITLE} is not installed ({' '.join(reason)}); run scripts/setup_solvers")
-    return tried.returncode == 0
-
-
-MODULES = {"toulbar2": "pytoulbar2", "rc2": "pysat.examples.rc2"}
 
 
 def environment():
@@ -110,7 +95,7 @@ def batch(first, count, names, folder, limit):
 
 def main():
     chosen = options()
-    names = [name for name in PEERS if available(name)]
+    names = present(PEERS)
     if not names:
         print("differential: nothing to compare with")
         return

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import draw, run, suite, workbench
 from .bench import machine
-from .instance import load, stem
+from .instance import stem
 from .table import seconds
 
 STRATEGIES = ["local", "greedy", "treewidth", "maxsat", "exact"]
@@ -54,11 +54,11 @@ def width(path):
     return json.loads(said.stdout)["width"]
 
 
-def row(path, operators, bounds, strategy, answer):
+def row(path, bounds, strategy, answer):
     counters = answer.get("counters", {})
     values = {
         "instance": stem(path),
-        "operators": operators,
+        "operators": bounds["vertices"],
         "width_lower": bounds["lower"],
         "width_upper": bounds["upper"],
         "strategy": strategy,
@@ -72,12 +72,12 @@ def measure(path, chosen, known, write):
     missing = [s for s in chosen.strategies if (stem(path), s) not in known]
     if not missing:
         return
-    bounds, operators = width(path), len(load(path)["operators"])
+    bounds = width(path)
     for strategy in missing:
         answer = run.ours(
             workbench.example("solve_json"), path, strategy, chosen.limit, int(chosen.memory * (1 << 30))
         )
-        write(row(path, operators, bounds, strategy, answer))
+        write(row(path, bounds, strategy, answer))
 
 
 def solved(rows, strategy):

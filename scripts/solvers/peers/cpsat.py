@@ -6,6 +6,7 @@ from .linear import chosen, linear
 
 TITLE = "CP-SAT"
 READS = "json"
+NEEDS = "ortools"
 VARIANTS = {"one-worker": None}
 
 

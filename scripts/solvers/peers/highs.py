@@ -6,6 +6,7 @@ from .linear import chosen, linear
 
 TITLE = "HiGHS"
 READS = "json"
+NEEDS = "highspy"
 VARIANTS = {"plain": None}
 
 

@@ -8,6 +8,7 @@ from . import Answer
 
 TITLE = "RC2"
 READS = "wcnf"
+NEEDS = "pysat"
 VARIANTS = {"plain": None, "stratified": None}
 
 

@@ -20,6 +20,7 @@ from . import Answer
 
 TITLE = "toulbar2"
 READS = "cfn"
+NEEDS = "pytoulbar2"
 # Name: mode of the search (-B), order (-O), elimination in preprocessing (-p).
 OPTIONS = {
     "plain": (0, None, -1),

@@ -6,6 +6,7 @@ from . import Answer
 
 TITLE = "z3"
 READS = "json"
+NEEDS = "z3"
 VARIANTS = {"maxres": "maxres"}
 
 
