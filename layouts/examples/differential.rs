@@ -19,7 +19,11 @@ fn medium(seed: u64) -> Result<Problem, relayout_layouts::generate::GenerateErro
         arity: 2 + (seed / 5 % 2) as usize,
         layouts: (1 + (seed / 7 % 2) as usize, 2 + (seed / 11 % 3) as usize),
         // Now and then so few configurations that nothing may be left.
-        feasible: if seed.is_multiple_of(13) { (2, 20) } else { (25, 90) },
+        feasible: if seed.is_multiple_of(13) {
+            (2, 20)
+        } else {
+            (25, 90)
+        },
         odd: !seed.is_multiple_of(3),
         seed,
         ..Random::default()
