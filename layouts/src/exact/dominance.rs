@@ -2,11 +2,16 @@
 //! (Goldstein 1994). Removing a value may let others go, so neighbours are looked at again; messages are tables like any
 //! other, so the rule bites after every elimination.
 
-use super::network::{Contradiction, INF, Network, Var, plus};
+use super::Stop;
+use super::network::{INF, Network, Var, plus};
+use crate::strategy::Budget;
 
 /// Values that each value is compared with: those of least cost, which dominate most. Comparing all pairs would be
 /// quadratic in domains that can have tens of thousands of values.
 const RIVALS: usize = 64;
+
+/// Comparing two values of this many entries or more is worth a look at the clock.
+const CLOCK_ENTRIES: usize = 1 << 16;
 
 /// Reused between calls.
 #[derive(Default)]
@@ -26,9 +31,9 @@ pub(super) struct Scratch {
 pub(super) fn dominate(
     net: &mut Network,
     v: Var,
-    stamp: u32,
     s: &mut Scratch,
-) -> Result<usize, Contradiction> {
+    budget: &Budget,
+) -> Result<usize, Stop> {
     let size = net.size(v);
     s.low.clear();
     s.low.extend_from_slice(&net.unary[v as usize]);
@@ -61,11 +66,15 @@ pub(super) fn dominate(
     s.order.clear();
     s.order.extend((0..size as u32).filter(|&a| s.keep[a as usize]));
     if s.order.is_empty() {
-        return Err(Contradiction);
+        return Err(Stop::Contradiction);
     }
     let low = &s.low;
-    s.order.sort_by_key(|&a| (low[a as usize], a));
+    s.order.sort_unstable_by_key(|&a| (low[a as usize], a));
+    let entries: usize = s.shapes.iter().map(|&(_, outer, inner)| outer * inner).sum();
     for i in 1..s.order.len() {
+        if entries > CLOCK_ENTRIES && budget.exhausted() {
+            return Err(Stop::Time);
+        }
         let a = s.order[i] as usize;
         // A dominating value has no greater extremes: at the tuple where the one takes its extreme, the other must not
         // be worse.
@@ -78,7 +87,7 @@ pub(super) fn dominate(
     }
     let removed = s.keep.iter().filter(|k| !**k).count();
     if removed > 0 {
-        net.restrict(v, &s.keep, stamp);
+        net.restrict(v, &s.keep)?;
         net.settle_unary(v)?;
     }
     Ok(removed)

@@ -9,7 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::network::{Contradiction, INF, Network, Var};
+use super::Stop;
+use super::network::{INF, Network, Var};
 use super::solve::{Elimination, Outcome};
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
@@ -117,7 +118,7 @@ fn part(problem: &Problem, t: TensorId, assignment: &[ConfigId]) -> Part {
     (produced, asked)
 }
 
-fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network, Contradiction> {
+fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network, Stop> {
     let mut net = base.clone();
     for (t, (produced, converted)) in problem.tensor_ids().zip(&piece.fixed) {
         let allowed = |l: LayoutId| l == *produced || converted.contains(&l);
@@ -139,7 +140,7 @@ fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network
     let layouts = problem.tensor(t).layouts.len();
     let producer = problem.producer(t);
     // The produced layout as a variable, and for each layout whether it is asked for; the excluded parts are tuples.
-    let produced = net.variable(vec![0; layouts]);
+    let produced = net.variable((0..layouts).map(|_| 0))?;
     let operator = problem.operator(producer);
     let tie = operator
         .configs()
@@ -187,7 +188,7 @@ fn forbid(
     problem: &Problem,
     o: OpId,
     bad: impl Fn(ConfigId) -> bool,
-) -> Result<(), Contradiction> {
+) -> Result<(), Stop> {
     for (c, _) in problem.operator(o).configs() {
         if bad(c) {
             net.unary[o.index()][c.index()] = INF;
@@ -220,13 +221,13 @@ fn can_request(problem: &Problem, o: OpId, t: TensorId, l: LayoutId) -> bool {
 }
 
 /// A Boolean variable that is 1 exactly when some reader asks for `t` in `l`: a chain of disjunctions over the readers.
-fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Result<Var, Contradiction> {
+fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Result<Var, Stop> {
     let mut so_far: Option<Var> = None;
     for o in readers(problem, t)
         .into_iter()
         .filter(|&o| can_request(problem, o, t, l))
     {
-        let next = net.variable(vec![0; 2]);
+        let next = net.variable([0, 0].into_iter())?;
         let mut data = Vec::new();
         for (c, _) in problem.operator(o).configs() {
             let here = requests(problem, o, c, t).any(|m| m == l);
@@ -246,8 +247,7 @@ fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Resu
     match so_far {
         Some(asked) => Ok(asked),
         None => {
-            let never = net.variable(vec![0, INF]);
-            Ok(never)
+            net.variable([0, INF].into_iter())
         }
     }
 }

@@ -16,16 +16,36 @@ mod eliminate;
 mod k_best;
 mod model;
 mod network;
+mod order;
+mod records;
 mod solve;
 
 pub use model::Hubs;
+use network::Network;
 
 use crate::greedy::Greedy;
 use crate::id::ConfigId;
 use crate::maxsat::SatSolver;
+use crate::meter::{Exceeded, Meter};
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
+
+/// Why a step of the solver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Some variable has no value left, or every tuple of a table is forbidden.
+    Contradiction,
+    /// So many bytes would have been in use.
+    Memory(u64),
+    Time,
+}
+
+impl From<Exceeded> for Stop {
+    fn from(e: Exceeded) -> Self {
+        Self::Memory(e.wanted)
+    }
+}
 
 /// The strategy, with its switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,19 +162,44 @@ impl Strategy for Exact {
             proof: "variable elimination leaves a domain empty".into(),
             ..Solutions::none(Status::Infeasible, bound)
         };
-        let Ok(network) = model::build(problem, modelling) else {
-            return Ok(infeasible());
+        let meter = Meter::new(budget.memory_limit);
+        let most = if self.search { EASY_ENTRIES } else { usize::MAX };
+        let mut base = None;
+        let (mut elimination, streamed) = if budget.k > 1 {
+            // The pieces of the enumeration constrain the whole network.
+            let network = match model::build(problem, modelling, Network::new(meter)) {
+                Ok(network) => network,
+                Err(Stop::Contradiction) => return Ok(infeasible()),
+                Err(Stop::Time) => return stopped(Status::Timeout, problem, budget, bound, None, trace),
+                Err(Stop::Memory(wanted)) => {
+                    let mut s = stopped(Status::OutOfMemory, problem, budget, bound, None, trace)?;
+                    s.counters.insert("wanted_bytes", wanted);
+                    return Ok(s);
+                }
+            };
+            base = Some(network.clone());
+            let mut elimination = solve::Elimination::new(network, budget, self.dominance);
+            let outcome = elimination.run(most);
+            let variables = (0..problem.operators().len() as u32).collect();
+            let streamed = solve::Streamed {
+                variables,
+                missing: None,
+                outcome,
+            };
+            (elimination, streamed)
+        } else {
+            let mut elimination =
+                solve::Elimination::new(Network::new(meter), budget, self.dominance);
+            let streamed = elimination.stream(problem, modelling, most);
+            (elimination, streamed)
         };
-        let variables = network.values.len() as u64;
-        let base = (budget.k > 1).then(|| network.clone());
-        let mut elimination = solve::Elimination::new(network, budget, self.dominance);
-        let mut outcome = elimination.run(if self.search { EASY_ENTRIES } else { usize::MAX });
+        let (mut outcome, missing) = (streamed.outcome, streamed.missing);
         let mut by_search = None;
         if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome) {
             // Wide, but perhaps easy for a search by cores; if not, the tables after all; at last, whatever is left.
-            trace.bound(elimination.net.constant);
+            trace.bound(elimination.net.constant + missing.unwrap_or(0));
             let found = self.search(problem, budget, Some(SEARCH_EFFORT), None, trace)?;
-            if found.status == Status::Timeout && !budget.exhausted() {
+            if found.status == Status::Timeout && missing.is_none() && !budget.exhausted() {
                 outcome = elimination.run(usize::MAX);
                 by_search = Some(found);
                 if let solve::Outcome::OutOfMemory { .. } = outcome {
@@ -166,6 +211,7 @@ impl Strategy for Exact {
             }
         }
         if let solve::Outcome::OutOfMemory { wanted } = outcome
+            && missing.is_none()
             && by_search
                 .as_ref()
                 .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
@@ -175,13 +221,12 @@ impl Strategy for Exact {
                 _ => solve::Outcome::OutOfMemory { wanted },
             };
         }
-        let constant = elimination.net.constant;
+        let constant = elimination.net.constant + missing.unwrap_or(0);
+        let variables = elimination.net.len() as u64;
         let mut solutions = match outcome {
             solve::Outcome::Solved(values) => {
-                let assignment: Vec<_> = values[..problem.operators().len()]
-                    .iter()
-                    .map(|&v| ConfigId(v))
-                    .collect();
+                let chosen = |&v: &u32| ConfigId(values[v as usize]);
+                let assignment: Vec<_> = streamed.variables.iter().map(chosen).collect();
                 let solution = Solution::claimed(problem, assignment.clone(), constant)?;
                 trace.incumbent(solution.cost);
                 trace.bound(solution.cost);
@@ -216,7 +261,7 @@ impl Strategy for Exact {
             solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
         };
         let c = elimination.counters;
-        solutions.peak_bytes = elimination.meter.peak();
+        solutions.peak_bytes = elimination.net.meter.peak();
         solutions.counters.extend([
             ("variables", variables),
             ("dominated_values", c.dominated),
@@ -224,6 +269,7 @@ impl Strategy for Exact {
             ("eliminated_variables", c.eliminated),
             ("table_entries", c.entries),
             ("largest_table", c.largest_table),
+            ("width", c.width),
             ("split_variables", c.split),
         ]);
         Ok(solutions)
