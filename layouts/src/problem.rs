@@ -514,14 +514,14 @@ fn producers(tensors: &[Tensor], operators: &[OperatorSpec]) -> Result<Vec<OpId>
                 return Err(no_such(format!("operators[{i}].inputs[{k}]"), t));
             }
         }
-        let path = format!("operators[{i}].output");
+        let path = || format!("operators[{i}].output");
         let t = op.output;
         if t >= tensors.len() {
-            return Err(no_such(path, t));
+            return Err(no_such(path(), t));
         }
         if let Some(first) = producers[t].replace(OpId::new(i)) {
             return Err(error(
-                path,
+                path(),
                 Fault::TwoProducers {
                     tensor: t,
                     first: first.index(),
@@ -547,13 +547,14 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
             },
         ));
     }
-    let layout = |path: String, tensor: usize, found: usize| {
+    // Paths are written for faults only: for a million operators they took longer than the checks.
+    let layout = |path: &dyn Fn() -> String, tensor: usize, found: usize| {
         let layouts = tensors[tensor].layouts.len();
         if found < layouts {
             Ok(LayoutId(found as u32))
         } else {
             Err(error(
-                path,
+                path(),
                 Fault::NoSuchLayout {
                     found,
                     tensor,
@@ -572,27 +573,27 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
         terms: Vec::new(),
     };
     let has_terms = spec.configs.iter().any(|c| c.terms.is_some());
-    let mut seen = FxHashMap::default();
+    let mut seen = FxHashMap::with_capacity_and_hasher(spec.configs.len(), Default::default());
     for (k, config) in spec.configs.into_iter().enumerate() {
-        let path = format!("operators[{i}].configs[{k}]");
+        let path = || format!("operators[{i}].configs[{k}]");
         if config.inputs.len() != arity {
             let fault = Fault::InputCount {
                 found: config.inputs.len(),
                 expected: arity,
             };
-            return Err(error(format!("{path}.in"), fault));
+            return Err(error(format!("{}.in", path()), fault));
         }
         for (j, (&l, &t)) in config.inputs.iter().zip(&spec.inputs).enumerate() {
-            op.config_inputs.push(layout(format!("{path}.in[{j}]"), t, l)?);
+            op.config_inputs.push(layout(&|| format!("{}.in[{j}]", path()), t, l)?);
         }
         op.config_outputs
-            .push(layout(format!("{path}.out"), spec.output, config.output)?);
+            .push(layout(&|| format!("{}.out", path()), spec.output, config.output)?);
         op.config_costs.push(config.cost);
         if has_terms {
             op.terms.push(config.terms);
         }
         if let Some(first) = seen.insert((config.inputs, config.output), k) {
-            return Err(error(path, Fault::DuplicateConfig { first }));
+            return Err(error(path(), Fault::DuplicateConfig { first }));
         }
     }
     Ok(op)
@@ -630,15 +631,15 @@ fn check_projections(tensors: &[Tensor], operators: &[Operator]) -> Result<(), P
         }
         let mut by_layout = vec![None; tensors[t.index()].layouts.len()];
         for (c, config) in op.configs() {
-            let path = format!("operators[{i}].configs[{c}]");
+            let path = || format!("operators[{i}].configs[{c}]");
             if config.cost != 0 {
                 return Err(error(
-                    format!("{path}.cost"),
+                    format!("{}.cost", path()),
                     Fault::ProjectionCost { found: config.cost },
                 ));
             }
             if let Some(first) = by_layout[config.inputs[0].index()].replace(c.index()) {
-                return Err(error(path, Fault::ProjectionChoice { first }));
+                return Err(error(path(), Fault::ProjectionChoice { first }));
             }
         }
     }

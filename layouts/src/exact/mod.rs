@@ -131,11 +131,18 @@ impl Exact {
 /// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
 const MANY_CONFIGS: usize = 16;
 
-/// Tables up to this size are filled without a second thought: some ten milliseconds each.
+/// Tables up to this size are filled before a search by cores is thought of: some milliseconds altogether.
+const QUICK_ENTRIES: usize = 1 << 15;
+
+/// Tables up to this size are filled before the search is given longer: some ten milliseconds each.
 const EASY_ENTRIES: usize = 1 << 20;
 
-/// Decisions of the SAT solver before larger tables are tried: a few seconds.
-const SEARCH_EFFORT: u64 = 3_000_000;
+/// Decisions of the SAT solver at the first and the second try: some ten milliseconds, and some seconds. What has few
+/// distinct costs (a satisfiability problem, say) it solves within the first; what has many, hardly ever.
+const SEARCH_EFFORT: [u64; 2] = [20_000, 3_000_000];
+
+/// Problems of more operators than this are not searched as long as tables fit: stating them alone takes longer.
+const SEARCH_OPERATORS: usize = 2_000;
 
 impl Strategy for Exact {
     fn name(&self) -> &str {
@@ -163,7 +170,8 @@ impl Strategy for Exact {
             ..Solutions::none(Status::Infeasible, bound)
         };
         let meter = Meter::new(budget.memory_limit);
-        let most = if self.search { EASY_ENTRIES } else { usize::MAX };
+        let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
+        let most = if search { QUICK_ENTRIES } else { usize::MAX };
         let mut base = None;
         let (mut elimination, streamed) = if budget.k > 1 {
             // The pieces of the enumeration constrain the whole network.
@@ -194,21 +202,33 @@ impl Strategy for Exact {
             (elimination, streamed)
         };
         let (mut outcome, missing) = (streamed.outcome, streamed.missing);
-        let mut by_search = None;
-        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome) {
-            // Wide, but perhaps easy for a search by cores; if not, the tables after all; at last, whatever is left.
-            trace.bound(elimination.net.constant + missing.unwrap_or(0));
-            let found = self.search(problem, budget, Some(SEARCH_EFFORT), None, trace)?;
-            if found.status == Status::Timeout && missing.is_none() && !budget.exhausted() {
-                outcome = elimination.run(usize::MAX);
-                by_search = Some(found);
-                if let solve::Outcome::OutOfMemory { .. } = outcome {
-                    let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
-                    by_search = Some(self.search(problem, budget, None, known, trace)?);
-                }
-            } else {
-                by_search = Some(found);
+        // Wide, but perhaps easy for a search by cores; if not, larger tables, and at last whatever is left of the budget.
+        let mut by_search: Option<Solutions> = None;
+        let tries = SEARCH_EFFORT.into_iter().zip([EASY_ENTRIES, usize::MAX]);
+        for (effort, most) in tries.filter(|_| search) {
+            let solve::Outcome::OutOfMemory { .. } = outcome else { break };
+            if missing.is_some() {
+                break;
             }
+            trace.bound(elimination.net.constant);
+            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+            let found = self.search(problem, budget, Some(effort), known, trace)?;
+            let done = matches!(found.status, Status::Optimal | Status::Infeasible) || budget.exhausted();
+            by_search = Some(found);
+            if done {
+                break;
+            }
+            outcome = elimination.run(most);
+        }
+        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome)
+            && by_search
+                .as_ref()
+                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
+            && !budget.exhausted()
+        {
+            trace.bound(elimination.net.constant + missing.unwrap_or(0));
+            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+            by_search = Some(self.search(problem, budget, None, known, trace)?);
         }
         if let solve::Outcome::OutOfMemory { wanted } = outcome
             && missing.is_none()
