@@ -47,7 +47,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             seed: seed.parse()?,
             ..Random::default()
         })?,
-        _ => return Err("usage: scale blocks LAYERS [PERTURB [shuffle]] | random OPERATORS WINDOW LAYOUTS SEED".into()),
+        _ => {
+            return Err(
+                "usage: scale blocks LAYERS [PERTURB [shuffle]] | random OPERATORS WINDOW LAYOUTS SEED"
+                    .into(),
+            );
+        }
     };
     let generated = start.elapsed().as_secs_f64();
     println!(

@@ -72,8 +72,8 @@ pub struct Operator {
     pub inputs: Vec<TensorId>,
     /// The tensor it writes.
     pub output: TensorId,
-    config_inputs: Vec<LayoutId>,
-    config_outputs: Vec<LayoutId>,
+    /// Per configuration, the layout of each input, then that of the output.
+    config_layouts: Vec<LayoutId>,
     config_costs: Vec<u64>,
     terms: Vec<Option<CostTerms>>,
 }
@@ -89,9 +89,10 @@ impl Operator {
     #[inline]
     pub fn config(&self, c: ConfigId) -> Config<'_> {
         let (i, n) = (c.index(), self.inputs.len());
+        let layouts = &self.config_layouts[i * (n + 1)..][..n + 1];
         Config {
-            inputs: &self.config_inputs[i * n..(i + 1) * n],
-            output: self.config_outputs[i],
+            inputs: &layouts[..n],
+            output: layouts[n],
             cost: self.config_costs[i],
         }
     }
@@ -567,8 +568,7 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
         name: spec.name,
         inputs: spec.inputs.iter().map(|&t| TensorId::new(t)).collect(),
         output: TensorId::new(spec.output),
-        config_inputs: Vec::with_capacity(arity * spec.configs.len()),
-        config_outputs: Vec::with_capacity(spec.configs.len()),
+        config_layouts: Vec::with_capacity((arity + 1) * spec.configs.len()),
         config_costs: Vec::with_capacity(spec.configs.len()),
         terms: Vec::new(),
     };
@@ -584,9 +584,10 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
             return Err(error(format!("{}.in", path()), fault));
         }
         for (j, (&l, &t)) in config.inputs.iter().zip(&spec.inputs).enumerate() {
-            op.config_inputs.push(layout(&|| format!("{}.in[{j}]", path()), t, l)?);
+            op.config_layouts
+                .push(layout(&|| format!("{}.in[{j}]", path()), t, l)?);
         }
-        op.config_outputs
+        op.config_layouts
             .push(layout(&|| format!("{}.out", path()), spec.output, config.output)?);
         op.config_costs.push(config.cost);
         if has_terms {

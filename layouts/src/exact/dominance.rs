@@ -25,6 +25,8 @@ pub(super) struct Scratch {
     keep: Vec<bool>,
     order: Vec<u32>,
     shapes: Vec<Shape>,
+    /// Per value and table, the costs at the sampled tuples.
+    samples: Vec<u64>,
     /// Per table, the best lower bound of its worst difference for the pair at hand.
     least: Vec<i64>,
 }
@@ -38,12 +40,7 @@ struct Shape {
 }
 
 /// Removes values of `v` that are dominated; how many.
-pub(super) fn dominate(
-    net: &mut Network,
-    v: Var,
-    s: &mut Scratch,
-    budget: &Budget,
-) -> Result<usize, Stop> {
+pub(super) fn dominate(net: &mut Network, v: Var, s: &mut Scratch, budget: &Budget) -> Result<usize, Stop> {
     let size = net.size(v);
     s.shapes.clear();
     for &t in &net.of[v as usize] {
@@ -64,6 +61,20 @@ pub(super) fn dominate(
     s.order.extend(0..size as u32);
     let unary = &net.unary[v as usize];
     s.order.sort_unstable_by_key(|&a| (unary[a as usize], a));
+    s.samples.clear();
+    s.samples.resize(size * s.shapes.len() * SAMPLES, 0);
+    for (k, h) in s.shapes.iter().enumerate() {
+        let data = &net.tables[h.table as usize].data;
+        let tuples = h.outer * h.inner;
+        for j in 0..SAMPLES {
+            // Spread over the table, and not all at the same value of the fastest variable.
+            let at = (j * tuples / SAMPLES + j) % tuples;
+            let row = (at / h.inner) * size * h.inner + at % h.inner;
+            for value in 0..size {
+                s.samples[(value * s.shapes.len() + k) * SAMPLES + j] = data[row + value * h.inner];
+            }
+        }
+    }
     let entries: usize = s.shapes.iter().map(|h| h.outer * h.inner).sum();
     for i in (0..size).rev() {
         if entries > CLOCK_ENTRIES && budget.exhausted() {
@@ -73,7 +84,7 @@ pub(super) fn dominate(
         let a = s.order[i] as usize;
         for k in (0..size.min(RIVALS)).filter(|&k| k != i) {
             let b = s.order[k] as usize;
-            if s.keep[b] && replaces(net, v, b, a, &s.shapes, &mut s.least) {
+            if s.keep[b] && replaces(net, v, b, a, &s.shapes, &s.samples, &mut s.least) {
                 s.keep[a] = false;
                 break;
             }
@@ -88,7 +99,15 @@ pub(super) fn dominate(
 }
 
 /// Whether `b` in place of `a` never costs more.
-fn replaces(net: &Network, v: Var, b: usize, a: usize, shapes: &[Shape], least: &mut Vec<i64>) -> bool {
+fn replaces(
+    net: &Network,
+    v: Var,
+    b: usize,
+    a: usize,
+    shapes: &[Shape],
+    samples: &[u64],
+    least: &mut Vec<i64>,
+) -> bool {
     let unary = &net.unary[v as usize];
     let size = unary.len();
     if unary[a] >= INF {
@@ -100,22 +119,19 @@ fn replaces(net: &Network, v: Var, b: usize, a: usize, shapes: &[Shape], least: 
     // What is certain to be lost: the sum of `least` and the unary difference.
     let mut lost = i128::from(unary[b]) - i128::from(unary[a]);
     least.clear();
-    for h in shapes {
-        let data = &net.tables[h.table as usize].data;
-        let tuples = h.outer * h.inner;
-        let step = tuples.div_ceil(SAMPLES);
-        // An odd step, so that not all samples have the same value of the fastest variable.
-        let (mut worst, mut at) = (NEVER, 0);
-        while at < tuples {
-            let row = (at / h.inner) * size * h.inner + at % h.inner;
-            let (cb, ca) = (data[row + b * h.inner], data[row + a * h.inner]);
+    let of = |value: usize| {
+        let all = &samples[value * shapes.len() * SAMPLES..][..shapes.len() * SAMPLES];
+        all.chunks_exact(SAMPLES)
+    };
+    for (sb, sa) in of(b).zip(of(a)) {
+        let mut worst = NEVER;
+        for (&cb, &ca) in sb.iter().zip(sa) {
             if ca < INF {
                 if cb >= INF {
                     return false;
                 }
                 worst = worst.max(cb as i64 - ca as i64);
             }
-            at += step | 1;
         }
         least.push(worst);
         // A table whose samples say nothing may still forbid `a` altogether: nothing is certain then.

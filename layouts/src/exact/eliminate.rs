@@ -86,12 +86,9 @@ pub(super) fn eliminate(
         walk(net, v, i, &tables[i], scope, inner_from, s);
     }
     // Constant ones first: their sum may already forbid the value.
-    s.walks.sort_unstable_by_key(|w| (w.block != Block::Constant, w.table));
-    let constants = s
-        .walks
-        .iter()
-        .take_while(|w| w.block == Block::Constant)
-        .count();
+    s.walks
+        .sort_unstable_by_key(|w| (w.block != Block::Constant, w.table));
+    let constants = s.walks.iter().take_while(|w| w.block == Block::Constant).count();
     let own = &net.unary[v as usize];
     data.reserve_exact(total);
     s.digits.clear();

@@ -3,6 +3,7 @@
 //! A program is what an assignment makes a compiler emit: per tensor the layout its producer writes and the set of other
 //! layouts it is converted to. Lawler's scheme (1972): the space left after a solution is split by the first tensor whose
 //! part of the program differs; each piece is solved on its own, and the cheapest waiting piece gives the next solution.
+//! With a minimum distance, what is too near to a solution that was given is passed over and split all the same.
 //! A piece is an ordinary problem with constraints on some tensors, so that every reduction of the elimination stays
 //! sound: none looks across pieces.
 
@@ -44,7 +45,6 @@ pub(super) fn k_best(
     problem: &Problem,
     base: &Network,
     first: (Vec<ConfigId>, u64),
-    k: usize,
     dominance: bool,
     budget: &Budget,
 ) -> Found {
@@ -54,16 +54,21 @@ pub(super) fn k_best(
         solved: 0,
     };
     let mut waiting = BinaryHeap::from([Reverse((first.1, first.0, Piece::default()))]);
+    // The programs of what was found.
+    let mut programs: Vec<Vec<Part>> = Vec::new();
     while let Some(Reverse((cost, assignment, piece))) = waiting.pop() {
-        found.solutions.push((assignment, cost));
-        if found.solutions.len() == k {
-            break;
-        }
-        let (assignment, _) = &found.solutions[found.solutions.len() - 1];
         let program: Vec<Part> = problem
             .tensor_ids()
-            .map(|t| part(problem, t, assignment))
+            .map(|t| part(problem, t, &assignment))
             .collect();
+        let near = |other: &Vec<Part>| distance(other, &program) < budget.min_distance;
+        if !programs.iter().any(near) {
+            found.solutions.push((assignment, cost));
+            if found.solutions.len() == budget.k {
+                break;
+            }
+            programs.push(program.clone());
+        }
         for (i, own) in program.iter().enumerate().skip(piece.fixed.len()) {
             let mut excluded = if i == piece.fixed.len() {
                 piece.excluded.clone()
@@ -101,6 +106,11 @@ pub(super) fn k_best(
         }
     }
     found
+}
+
+/// In how many tensors' parts two programs differ.
+fn distance(a: &[Part], b: &[Part]) -> usize {
+    a.iter().zip(b).filter(|(a, b)| a != b).count()
 }
 
 /// The part of the program that concerns `t`.
@@ -183,12 +193,7 @@ fn possible(problem: &Problem, t: TensorId) -> Vec<LayoutId> {
         .collect()
 }
 
-fn forbid(
-    net: &mut Network,
-    problem: &Problem,
-    o: OpId,
-    bad: impl Fn(ConfigId) -> bool,
-) -> Result<(), Stop> {
+fn forbid(net: &mut Network, problem: &Problem, o: OpId, bad: impl Fn(ConfigId) -> bool) -> Result<(), Stop> {
     for (c, _) in problem.operator(o).configs() {
         if bad(c) {
             net.unary[o.index()][c.index()] = INF;
@@ -246,8 +251,6 @@ fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Resu
     }
     match so_far {
         Some(asked) => Ok(asked),
-        None => {
-            net.variable([0, INF].into_iter())
-        }
+        None => net.variable([0, INF].into_iter()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
 //! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
-//! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated. Where they
+//! Single-threaded and deterministic; with [`Budget::threads`], independent components are solved side by side. Tables are counted against the memory limit before they are allocated. Where they
 //! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
 //! a relaxation (mini-buckets) may improve its bound.
 //!
@@ -17,6 +17,7 @@ mod k_best;
 mod model;
 mod network;
 mod order;
+mod parallel;
 mod records;
 mod solve;
 
@@ -169,6 +170,24 @@ impl Strategy for Exact {
             proof: "variable elimination leaves a domain empty".into(),
             ..Solutions::none(Status::Infeasible, bound)
         };
+        if budget.threads > 1 && budget.k == 1 {
+            match parallel::solve(problem, modelling, budget, self.dominance) {
+                None => {}
+                Some(parallel::Answer::Infeasible) => return Ok(infeasible()),
+                Some(parallel::Answer::Solved {
+                    assignment,
+                    cost,
+                    variables,
+                    peak,
+                    counters,
+                }) => {
+                    let mut solutions = optimal(problem, assignment, cost, trace)?;
+                    solutions.peak_bytes = peak;
+                    count(&mut solutions, variables, counters);
+                    return Ok(solutions);
+                }
+            }
+        }
         let meter = Meter::new(budget.memory_limit);
         let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
         let most = if search { QUICK_ENTRIES } else { usize::MAX };
@@ -196,9 +215,8 @@ impl Strategy for Exact {
             };
             (elimination, streamed)
         } else {
-            let mut elimination =
-                solve::Elimination::new(Network::new(meter), budget, self.dominance);
-            let streamed = elimination.stream(problem, modelling, most);
+            let mut elimination = solve::Elimination::new(Network::new(meter), budget, self.dominance);
+            let streamed = elimination.stream(problem, &order::by_depth(problem), modelling, most);
             (elimination, streamed)
         };
         let (mut outcome, missing) = (streamed.outcome, streamed.missing);
@@ -206,7 +224,9 @@ impl Strategy for Exact {
         let mut by_search: Option<Solutions> = None;
         let tries = SEARCH_EFFORT.into_iter().zip([EASY_ENTRIES, usize::MAX]);
         for (effort, most) in tries.filter(|_| search) {
-            let solve::Outcome::OutOfMemory { .. } = outcome else { break };
+            let solve::Outcome::OutOfMemory { .. } = outcome else {
+                break;
+            };
             if missing.is_some() {
                 break;
             }
@@ -247,17 +267,10 @@ impl Strategy for Exact {
             solve::Outcome::Solved(values) => {
                 let chosen = |&v: &u32| ConfigId(values[v as usize]);
                 let assignment: Vec<_> = streamed.variables.iter().map(chosen).collect();
-                let solution = Solution::claimed(problem, assignment.clone(), constant)?;
-                trace.incumbent(solution.cost);
-                trace.bound(solution.cost);
-                let proof = "variable elimination".into();
-                let mut solutions = Solutions {
-                    proof,
-                    ..Solutions::one(Status::Optimal, solution, constant)
-                };
+                let mut solutions = optimal(problem, assignment.clone(), constant, trace)?;
                 if let Some(base) = base {
                     let first = (assignment, constant);
-                    let found = k_best::k_best(problem, &base, first, budget.k, self.dominance, budget);
+                    let found = k_best::k_best(problem, &base, first, self.dominance, budget);
                     for (assignment, cost) in found.solutions.into_iter().skip(1) {
                         solutions
                             .ranked
@@ -280,20 +293,39 @@ impl Strategy for Exact {
             }
             solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
         };
-        let c = elimination.counters;
         solutions.peak_bytes = elimination.net.meter.peak();
-        solutions.counters.extend([
-            ("variables", variables),
-            ("dominated_values", c.dominated),
-            ("fixed_variables", c.fixed),
-            ("eliminated_variables", c.eliminated),
-            ("table_entries", c.entries),
-            ("largest_table", c.largest_table),
-            ("width", c.width),
-            ("split_variables", c.split),
-        ]);
+        count(&mut solutions, variables, elimination.counters);
         Ok(solutions)
     }
+}
+
+/// The answer that an elimination came to.
+fn optimal(
+    problem: &Problem,
+    assignment: Vec<ConfigId>,
+    cost: u64,
+    trace: &mut Trace<'_>,
+) -> Result<Solutions, SolveError> {
+    let solution = Solution::claimed(problem, assignment, cost)?;
+    trace.incumbent(cost);
+    trace.bound(cost);
+    Ok(Solutions {
+        proof: "variable elimination".into(),
+        ..Solutions::one(Status::Optimal, solution, cost)
+    })
+}
+
+fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
+    solutions.counters.extend([
+        ("variables", variables),
+        ("dominated_values", c.dominated),
+        ("fixed_variables", c.fixed),
+        ("eliminated_variables", c.eliminated),
+        ("table_entries", c.entries),
+        ("largest_table", c.largest_table),
+        ("width", c.width),
+        ("split_variables", c.split),
+    ]);
 }
 
 impl Exact {

@@ -166,9 +166,10 @@ impl<'a> Builder<'a> {
         for (hub, layouts) in &hubs {
             s.matrix.clear();
             for &from in &s.distinct {
-                s.matrix.extend((0..1u32 << layouts.len()).map(|subset| {
-                    chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)))
-                }));
+                s.matrix.extend(
+                    (0..1u32 << layouts.len())
+                        .map(|subset| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)))),
+                );
             }
             let hub = s.identity(*hub, 1 << layouts.len());
             s.expand(net, &writer, &hub, 1 << layouts.len())?;
@@ -234,7 +235,10 @@ impl<'a> Builder<'a> {
         }
         for l in 0..s.priced.len() {
             let to = LayoutId(l as u32);
-            s.priced[l] = s.distinct.iter().any(|&from| tensor.transpose(from, to) != Some(0));
+            s.priced[l] = s
+                .distinct
+                .iter()
+                .any(|&from| tensor.transpose(from, to) != Some(0));
         }
     }
 
@@ -335,7 +339,10 @@ impl Scratch {
 
     /// Adds the table over two variables whose costs between classes are in `matrix`; `b` has this many classes.
     fn expand(&self, net: &mut Network, a: &Side, b: &Side, columns: usize) -> Result<(), Stop> {
-        let (rows_of, columns_of) = (&self.class_of[a.class_of.clone()], &self.class_of[b.class_of.clone()]);
+        let (rows_of, columns_of) = (
+            &self.class_of[a.class_of.clone()],
+            &self.class_of[b.class_of.clone()],
+        );
         let entries = rows_of.len() * columns_of.len();
         net.meter.check(entries as u64 * 8)?;
         let mut data = net.buffer(entries);

@@ -144,7 +144,8 @@ impl Network {
         }
         if least > 0 {
             self.constant = plus(self.constant, least);
-            data.iter_mut().for_each(|c| *c = if *c < INF { *c - least } else { INF });
+            data.iter_mut()
+                .for_each(|c| *c = if *c < INF { *c - least } else { INF });
         }
         if greatest == least || scope.is_empty() {
             self.recycle(Table { scope, data });

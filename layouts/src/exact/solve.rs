@@ -8,8 +8,8 @@ use super::dominance;
 use super::eliminate;
 use super::model::{Builder, Modelling};
 use super::network::{Network, Table, Var};
-use super::order::by_depth;
 use super::records::Records;
+use crate::id::OpId;
 use crate::problem::Problem;
 use crate::strategy::Budget;
 
@@ -38,12 +38,28 @@ pub(super) struct Counters {
     pub split: u64,
 }
 
+impl Counters {
+    /// Adds what another elimination counted.
+    pub fn add(&mut self, other: &Self) {
+        self.dominated += other.dominated;
+        self.fixed += other.fixed;
+        self.eliminated += other.eliminated;
+        self.entries += other.entries;
+        self.largest_table = self.largest_table.max(other.largest_table);
+        self.width = self.width.max(other.width);
+        self.split += other.split;
+    }
+}
+
 /// Largest table of the relaxation that bounds what does not fit: small, since it runs when time or memory is short.
 const SPLIT_ENTRIES: usize = 1 << 16;
 
 /// Variables in more tables than this have their key recomputed only when they come up: recomputing it whenever a
 /// neighbour goes would be quadratic in the fan-out.
 const BUSY: usize = 64;
+
+/// A variable's own dominated values are looked for when its message has this many entries per value or more.
+const OWN_ENTRIES: usize = 8;
 
 /// While operators are still to come, a variable is eliminated if its message has no more entries than this or than the
 /// tables it is made of, and at most 2^([`STREAM_LOG`] / 64). More would take choices away from the order by size over
@@ -149,13 +165,20 @@ impl<'a> Elimination<'a> {
         elimination
     }
 
-    /// Builds the network of `problem` operator by operator and eliminates behind: what is alive at a time is a few
+    /// Builds the network of `problem` operator by operator in this topological order (of the whole or of some of its
+    /// components) and eliminates behind: what is alive at a time is a few
     /// operators' tables, so that they stay in the cache and the whole network never exists. Then as [`Self::run`].
-    pub fn stream(&mut self, problem: &Problem, modelling: Modelling, most: usize) -> Streamed {
+    pub fn stream(
+        &mut self,
+        problem: &Problem,
+        order: &[OpId],
+        modelling: Modelling,
+        most: usize,
+    ) -> Streamed {
         self.most = most;
         let mut builder = Builder::new(problem, modelling);
         let mut complete = false;
-        let result = self.stream_all(problem, &mut builder).and_then(|()| {
+        let result = self.stream_all(problem, order, &mut builder).and_then(|()| {
             complete = true;
             self.advance(false)
         });
@@ -167,9 +190,14 @@ impl<'a> Elimination<'a> {
         }
     }
 
-    fn stream_all(&mut self, problem: &Problem, builder: &mut Builder<'_>) -> Result<(), Stop> {
+    fn stream_all(
+        &mut self,
+        problem: &Problem,
+        order: &[OpId],
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Stop> {
         self.small = Some(Buckets::default());
-        for (i, o) in by_depth(problem).into_iter().enumerate() {
+        for (i, &o) in order.iter().enumerate() {
             if i % 64 == 0 && self.budget.exhausted() {
                 return Err(Stop::Time);
             }
@@ -288,9 +316,12 @@ impl<'a> Elimination<'a> {
     /// The variable has the least key: eliminates it, unless removing dominated values around it changes its key.
     fn turn(&mut self, v: Var, relaxed: bool) -> Result<(), Stop> {
         self.net.neighbours(v, &mut self.neighbours);
-        if self.dominance && self.entries() > EAGER_ENTRIES {
+        let entries = self.entries();
+        if self.dominance && entries > EAGER_ENTRIES {
             let scope = std::mem::take(&mut self.neighbours);
-            let mut changed = self.reduce(v)?;
+            // Its own values do not change the message, only what it costs to compute.
+            let pays = entries > OWN_ENTRIES * self.net.size(v);
+            let mut changed = pays && self.reduce(v)?;
             for &u in &scope {
                 changed |= self.reduce(u)?;
             }
@@ -522,7 +553,9 @@ impl<'a> Elimination<'a> {
         }
         self.flags[v as usize] |= flag::GONE;
         self.net.forget(v);
-        messages.into_iter().try_for_each(|m| self.net.add(m.scope, m.data))
+        messages
+            .into_iter()
+            .try_for_each(|m| self.net.add(m.scope, m.data))
     }
 
     /// Takes the tables of `v` out of the network into `tables`.
@@ -574,8 +607,8 @@ fn key(size: u64, neighbours: usize) -> u64 {
 mod tests {
     use super::super::model::{Hubs, build};
     use super::*;
-    use crate::meter::Meter;
     use crate::generate::{Random, random};
+    use crate::meter::Meter;
 
     fn networks() -> impl Iterator<Item = Network> {
         let modelling = Modelling {
