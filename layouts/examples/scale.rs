@@ -84,6 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Seconds that this thread ran, which other work on the machine does not lengthen; 0 where the system does not tell.
 fn on_processor() -> f64 {
+    std::thread::yield_now(); // the system brings the count up to date when it schedules
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanoseconds = stat.split(' ').next().and_then(|n| n.parse::<u64>().ok());
     nanoseconds.unwrap_or(0) as f64 / 1e9

@@ -82,8 +82,8 @@ pub(super) fn eliminate(
     s.offsets.clear();
     s.steps.clear();
     s.walks.clear();
-    for i in 0..tables.len() {
-        walk(net, v, i, &tables[i], scope, inner_from, s);
+    for (i, table) in tables.iter().enumerate() {
+        walk(net, v, i, table, scope, inner_from, s);
     }
     // Constant ones first: their sum may already forbid the value.
     s.walks

@@ -59,6 +59,8 @@ pub struct Exact {
     pub requests: bool,
     /// How shared conversions are modelled.
     pub hubs: Hubs,
+    /// Build the network and eliminate in one pass (with [`Budget::k`] above 1 the whole network is built in any case).
+    pub stream: bool,
     /// Where tables grow large, try a search by cores before and after them.
     pub search: bool,
 }
@@ -70,6 +72,7 @@ impl Default for Exact {
             produced: true,
             requests: true,
             hubs: Hubs::Subsets(3),
+            stream: true,
             search: true,
         }
     }
@@ -93,6 +96,11 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "subsets",
         "one subset-valued hub per tensor of few shared layouts, in place of Boolean ones",
     ),
+    (
+        "stream",
+        "eliminating while the network is built, in place of afterwards",
+    ),
+    ("search", "a search by cores where tables grow large"),
 ];
 
 /// No switch has this name.
@@ -115,6 +123,7 @@ impl Exact {
             "dominance" => self.dominance = false,
             "produced" => self.produced = false,
             "requests" => self.requests = false,
+            "stream" => self.stream = false,
             "search" => self.search = false,
             "subsets" => self.hubs = Hubs::Boolean,
             _ => {
@@ -170,7 +179,7 @@ impl Strategy for Exact {
             proof: "variable elimination leaves a domain empty".into(),
             ..Solutions::none(Status::Infeasible, bound)
         };
-        if budget.threads > 1 && budget.k == 1 {
+        if budget.threads > 1 && budget.k == 1 && self.stream {
             match parallel::solve(problem, modelling, budget, self.dominance) {
                 None => {}
                 Some(parallel::Answer::Infeasible) => return Ok(infeasible()),
@@ -192,8 +201,8 @@ impl Strategy for Exact {
         let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
         let most = if search { QUICK_ENTRIES } else { usize::MAX };
         let mut base = None;
-        let (mut elimination, streamed) = if budget.k > 1 {
-            // The pieces of the enumeration constrain the whole network.
+        let (mut elimination, streamed) = if budget.k > 1 || !self.stream {
+            // The pieces of an enumeration constrain the whole network.
             let network = match model::build(problem, modelling, Network::new(meter)) {
                 Ok(network) => network,
                 Err(Stop::Contradiction) => return Ok(infeasible()),
@@ -204,7 +213,7 @@ impl Strategy for Exact {
                     return Ok(s);
                 }
             };
-            base = Some(network.clone());
+            base = (budget.k > 1).then(|| network.clone());
             let mut elimination = solve::Elimination::new(network, budget, self.dominance);
             let outcome = elimination.run(most);
             let variables = (0..problem.operators().len() as u32).collect();
