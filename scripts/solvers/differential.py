@@ -27,7 +27,7 @@ def options():
     parser = argparse.ArgumentParser(prog="scripts/differential_solvers", description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=2000, help="instances (2000)")
     parser.add_argument("--first", type=int, default=0, help="first seed (0)")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds per answer (60)")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds per answer of a peer (20)")
     parser.add_argument("-o", "--output", type=Path, default=workbench.ROOT / "results" / "differential")
     return parser.parse_args()
 
@@ -68,7 +68,10 @@ def verdict(instance, answer):
 
 
 def batch(first, count, names, folder, limit):
-    """Compares `count` instances; (instances that agree, infeasible ones, differences)."""
+    """Compares `count` instances; (instances that agree, infeasible ones, peers' answers that did not come, differences).
+
+    A peer that runs into its limit has no say on that instance.
+    """
     made = subprocess.run(
         [workbench.example("differential"), str(first), str(count), folder],
         capture_output=True,
@@ -80,17 +83,21 @@ def batch(first, count, names, folder, limit):
     for name in names:
         paths = [folder / f"{o['name']}.{peer(name).READS}" for o in ours]
         said[name] = answers(name, paths, limit)
-    equal, infeasible, different = 0, 0, []
+    equal, infeasible, late, different = 0, 0, 0, []
     for i, own in enumerate(ours):
         instance = load(folder / f"{own['name']}.json")
-        verdicts = {name: verdict(instance, of[i]) for name, of in said.items()}
+        in_time = {name: of[i] for name, of in said.items() if name == "exact" or of[i]["status"] != "timeout"}
+        late += len(said) - len(in_time)
+        verdicts = {name: verdict(instance, answer) for name, answer in in_time.items()}
         distinct = set(verdicts.values())
+        if len(in_time) == 1 < len(said):
+            continue
         if len(distinct) == 1 and (verdicts["exact"] == "infeasible" or isinstance(verdicts["exact"], int)):
             equal += 1
             infeasible += verdicts["exact"] == "infeasible"
         else:
             different.append((own["name"], verdicts))
-    return equal, infeasible, different
+    return equal, infeasible, late, different
 
 
 def main():
@@ -99,22 +106,25 @@ def main():
     if not names:
         print("differential: nothing to compare with")
         return
-    equal, infeasible, different, total = 0, 0, [], 0
+    equal, infeasible, late, different, total = 0, 0, 0, [], 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for first in range(chosen.first, chosen.first + chosen.count, BATCH):
             count = min(BATCH, chosen.first + chosen.count - first)
             found = batch(first, count, names, folder, chosen.limit)
-            equal, infeasible, total = equal + found[0], infeasible + found[1], total + count
-            for name, verdicts in found[2]:
+            equal, infeasible, late, total = equal + found[0], infeasible + found[1], late + found[2], total + count
+            for name, verdicts in found[3]:
                 chosen.output.mkdir(parents=True, exist_ok=True)
                 shutil.copy(folder / f"{name}.json", chosen.output)
                 print(f"{name}: " + ", ".join(f"{who} {what}" for who, what in verdicts.items()), flush=True)
-            different += found[2]
+            different += found[3]
             for file in folder.iterdir():
                 file.unlink()
     titles = ", ".join(f"{peer(name).TITLE} {peer(name).version()}" for name in names)
-    print(f"exact = {titles} on {equal} of {total} medium instances, {infeasible} of them infeasible")
+    print(
+        f"exact = {titles} on {equal} of {total} medium instances, {infeasible} of them infeasible; "
+        f"{late} answers of a peer did not come within {chosen.limit:g} s"
+    )
     if different:
         print(f"the {len(different)} instances that differ are in {chosen.output}")
         sys.exit(1)

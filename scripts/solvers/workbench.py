@@ -32,6 +32,7 @@ def encoded(path, form, folder):
 def generate(kind, settings, out):
     """Writes a generated instance unless it is there."""
     if not Path(out).is_file():
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
         pairs = [f"{key}={value}" for key, value in settings.items()]
         subprocess.run(
             [example("generate"), kind, *pairs, out], check=True, stdout=subprocess.DEVNULL

@@ -4,6 +4,8 @@ The option sets are its defaults and the stratified one with every improvement o
 Evaluation. Timed is the search; handing the clauses to the SAT solver is not.
 """
 
+import threading
+
 from . import Answer
 
 TITLE = "RC2"
@@ -42,11 +44,15 @@ def load(path, variant):
 
 
 def solve(model, seconds):
-    del seconds  # it has no limit of its own: whoever started this process ends it
     groups, search = model
-    found = search.compute()
+    watch = threading.Timer(seconds, search.interrupt)
+    watch.daemon = True
+    watch.start()
+    found = search.compute(expect_interrupt=True)
+    stopped = not watch.is_alive()
+    watch.cancel()
     if found is None:
-        return Answer("infeasible")
+        return Answer("timeout" if stopped or search.interrupted else "infeasible")
     true = {literal for literal in found if literal > 0}
     taken = [next(v - first for v in range(first, last + 1) if v in true) for first, last in groups]
     return Answer("optimal", taken, search.cost)
