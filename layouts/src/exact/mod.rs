@@ -27,7 +27,7 @@ use network::Network;
 use crate::greedy::Greedy;
 use crate::id::ConfigId;
 use crate::maxsat::SatSolver;
-use crate::meter::{Exceeded, Meter};
+use crate::meter::{DEFAULT_LIMIT, Exceeded, Meter};
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
@@ -254,6 +254,7 @@ impl Strategy for Exact {
                 .as_ref()
                 .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
             && !budget.exhausted()
+            && least_search_bytes(problem) <= budget.memory_limit.unwrap_or(DEFAULT_LIMIT)
         {
             trace.bound(elimination.net.constant + missing.unwrap_or(0));
             let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
@@ -306,6 +307,13 @@ impl Strategy for Exact {
         count(&mut solutions, variables, elimination.counters);
         Ok(solutions)
     }
+}
+
+/// A variable of the search per configuration, some hundred bytes each: where these alone do not fit, the encoding must
+/// not be written out to find that.
+fn least_search_bytes(problem: &Problem) -> u64 {
+    let configs = problem.operators().iter().map(|o| o.num_configs() as u64);
+    configs.sum::<u64>() * 96
 }
 
 /// The answer that an elimination came to.
