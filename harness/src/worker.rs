@@ -425,6 +425,10 @@ fn cell_phases(
     Ok(())
 }
 
+/// Most samples of a process that are kept. A model of microseconds takes some hundred thousand in the least time; then every
+/// second one is kept, every fourth, and so on, all over that time.
+const MAX_SAMPLES: usize = 4096;
+
 /// Warm-up, then samples until both the number and the time asked for are reached, or the time allowed is over.
 fn sample(config: &Config, run: &mut dyn FnMut() -> Result<(), String>) -> Result<ProcessSamples, String> {
     let policy = &config.measure;
@@ -432,21 +436,34 @@ fn sample(config: &Config, run: &mut dyn FnMut() -> Result<(), String>) -> Resul
         run()?;
     }
     let start = Instant::now();
+    let most = MAX_SAMPLES.max(2 * policy.samples as usize);
     let mut samples_ms = Vec::with_capacity(policy.samples as usize);
-    loop {
+    let mut stride = 1u64;
+    for number in 0u64.. {
         let before = Instant::now();
         run()?;
-        samples_ms.push(before.elapsed().as_secs_f64() * 1e3);
+        if number.is_multiple_of(stride) {
+            samples_ms.push(before.elapsed().as_secs_f64() * 1e3);
+        }
+        if samples_ms.len() > most {
+            let mut index = 0;
+            samples_ms.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            stride *= 2;
+        }
         let elapsed = start.elapsed().as_secs_f64();
         let enough = samples_ms.len() >= policy.samples as usize && elapsed >= policy.min_time;
         // A median needs three samples, however slow they are.
         if enough || (elapsed >= policy.max_time && samples_ms.len() >= 3) {
-            return Ok(ProcessSamples {
-                warm_up: policy.warmup,
-                samples_ms,
-            });
+            break;
         }
     }
+    Ok(ProcessSamples {
+        warm_up: policy.warmup,
+        samples_ms,
+    })
 }
 
 fn instance_facts(extraction: &Extraction) -> InstanceFacts {

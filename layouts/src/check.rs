@@ -3,8 +3,6 @@
 //! Written apart from every solver, on purpose in the plainest way, so that a mistake in the solvers' shared machinery
 //! cannot hide here.
 
-use std::collections::BTreeSet;
-
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
 
@@ -110,12 +108,13 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
             .ok_or(CheckError::Overflow)?;
     }
     // (tensor, requested layout, consumer), ordered; the first consumer of each request is the one errors name.
-    let mut requests = BTreeSet::new();
+    let mut requests = Vec::new();
     for (o, (op, &c)) in operators.iter().zip(assignment).enumerate() {
         for (&tensor, &layout) in op.inputs.iter().zip(op.config(c).inputs) {
-            requests.insert((tensor, layout, OpId(o as u32)));
+            requests.push((tensor, layout, OpId(o as u32)));
         }
     }
+    requests.sort_unstable();
     let mut produced = vec![(LayoutId(0), OpId(0)); problem.tensors().len()];
     for (o, (op, &c)) in operators.iter().zip(assignment).enumerate() {
         produced[op.output.index()] = (op.config(c).output, OpId(o as u32));

@@ -38,6 +38,15 @@ impl Meter {
         Ok(())
     }
 
+    /// Whether an allocation would fit.
+    pub fn check(&self, bytes: u64) -> Result<(), Exceeded> {
+        let wanted = self.used.saturating_add(bytes);
+        if wanted > self.limit {
+            return Err(Exceeded { wanted });
+        }
+        Ok(())
+    }
+
     /// Announces that an allocation was returned.
     pub fn give(&mut self, bytes: u64) {
         self.used = self.used.saturating_sub(bytes);

@@ -74,8 +74,8 @@ pub struct Operator {
     pub inputs: Vec<TensorId>,
     /// The tensor it writes.
     pub output: TensorId,
-    config_inputs: Vec<LayoutId>,
-    config_outputs: Vec<LayoutId>,
+    /// Per configuration, the layout of each input, then that of the output.
+    config_layouts: Vec<LayoutId>,
     config_costs: Vec<u64>,
     terms: Vec<Option<CostTerms>>,
 }
@@ -91,9 +91,10 @@ impl Operator {
     #[inline]
     pub fn config(&self, c: ConfigId) -> Config<'_> {
         let (i, n) = (c.index(), self.inputs.len());
+        let layouts = &self.config_layouts[i * (n + 1)..][..n + 1];
         Config {
-            inputs: &self.config_inputs[i * n..(i + 1) * n],
-            output: self.config_outputs[i],
+            inputs: &layouts[..n],
+            output: layouts[n],
             cost: self.config_costs[i],
         }
     }
@@ -521,14 +522,14 @@ fn producers(tensors: &[Tensor], operators: &[OperatorSpec]) -> Result<Vec<OpId>
                 return Err(no_such(format!("operators[{i}].inputs[{k}]"), t));
             }
         }
-        let path = format!("operators[{i}].output");
+        let path = || format!("operators[{i}].output");
         let t = op.output;
         if t >= tensors.len() {
-            return Err(no_such(path, t));
+            return Err(no_such(path(), t));
         }
         if let Some(first) = producers[t].replace(OpId::new(i)) {
             return Err(error(
-                path,
+                path(),
                 Fault::TwoProducers {
                     tensor: t,
                     first: first.index(),
@@ -554,13 +555,14 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
             },
         ));
     }
-    let layout = |path: String, tensor: usize, found: usize| {
+    // Paths are written for faults only: for a million operators they took longer than the checks.
+    let layout = |path: &dyn Fn() -> String, tensor: usize, found: usize| {
         let layouts = tensors[tensor].layouts.len();
         if found < layouts {
             Ok(LayoutId(found as u32))
         } else {
             Err(error(
-                path,
+                path(),
                 Fault::NoSuchLayout {
                     found,
                     tensor,
@@ -573,33 +575,33 @@ fn operator(i: usize, spec: OperatorSpec, tensors: &[Tensor]) -> Result<Operator
         name: spec.name,
         inputs: spec.inputs.iter().map(|&t| TensorId::new(t)).collect(),
         output: TensorId::new(spec.output),
-        config_inputs: Vec::with_capacity(arity * spec.configs.len()),
-        config_outputs: Vec::with_capacity(spec.configs.len()),
+        config_layouts: Vec::with_capacity((arity + 1) * spec.configs.len()),
         config_costs: Vec::with_capacity(spec.configs.len()),
         terms: Vec::new(),
     };
     let has_terms = spec.configs.iter().any(|c| c.terms.is_some());
-    let mut seen = FxHashMap::default();
+    let mut seen = FxHashMap::with_capacity_and_hasher(spec.configs.len(), Default::default());
     for (k, config) in spec.configs.into_iter().enumerate() {
-        let path = format!("operators[{i}].configs[{k}]");
+        let path = || format!("operators[{i}].configs[{k}]");
         if config.inputs.len() != arity {
             let fault = Fault::InputCount {
                 found: config.inputs.len(),
                 expected: arity,
             };
-            return Err(error(format!("{path}.in"), fault));
+            return Err(error(format!("{}.in", path()), fault));
         }
         for (j, (&l, &t)) in config.inputs.iter().zip(&spec.inputs).enumerate() {
-            op.config_inputs.push(layout(format!("{path}.in[{j}]"), t, l)?);
+            op.config_layouts
+                .push(layout(&|| format!("{}.in[{j}]", path()), t, l)?);
         }
-        op.config_outputs
-            .push(layout(format!("{path}.out"), spec.output, config.output)?);
+        op.config_layouts
+            .push(layout(&|| format!("{}.out", path()), spec.output, config.output)?);
         op.config_costs.push(config.cost);
         if has_terms {
             op.terms.push(config.terms);
         }
         if let Some(first) = seen.insert((config.inputs, config.output), k) {
-            return Err(error(path, Fault::DuplicateConfig { first }));
+            return Err(error(path(), Fault::DuplicateConfig { first }));
         }
     }
     Ok(op)
@@ -637,15 +639,15 @@ fn check_projections(tensors: &[Tensor], operators: &[Operator]) -> Result<(), P
         }
         let mut by_layout = vec![None; tensors[t.index()].layouts.len()];
         for (c, config) in op.configs() {
-            let path = format!("operators[{i}].configs[{c}]");
+            let path = || format!("operators[{i}].configs[{c}]");
             if config.cost != 0 {
                 return Err(error(
-                    format!("{path}.cost"),
+                    format!("{}.cost", path()),
                     Fault::ProjectionCost { found: config.cost },
                 ));
             }
             if let Some(first) = by_layout[config.inputs[0].index()].replace(c.index()) {
-                return Err(error(path, Fault::ProjectionChoice { first }));
+                return Err(error(path(), Fault::ProjectionChoice { first }));
             }
         }
     }

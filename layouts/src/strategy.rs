@@ -43,6 +43,9 @@ pub struct Budget {
     pub cancel: Arc<AtomicBool>,
     /// How many solutions are wanted; strategies that cannot enumerate give one.
     pub k: usize,
+    /// In how many tensors' parts (produced layout and conversions) the programs of any two solutions must differ, at
+    /// least. A solution is left out when it is nearer to a cheaper one that is given.
+    pub min_distance: usize,
     /// Threads that may work side by side; most strategies use one whatever this says.
     pub threads: usize,
 }
@@ -56,6 +59,7 @@ impl Default for Budget {
             seed: 0,
             cancel: Arc::default(),
             k: 1,
+            min_distance: 1,
             threads: 1,
         }
     }

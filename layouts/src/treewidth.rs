@@ -6,8 +6,9 @@
 //! consumers still in the bag. A join takes point-wise unions. Transitions go forward, from reachable states only.
 //!
 //! All or nothing: when a table would not fit, there is no assignment and no cost, and the bound is the sum of the
-//! operators' minimum costs. Every table's size is counted from its reachable states *before* it is allocated, so the
-//! bytes wanted are what the run would have taken, not what the theorem allows. That wall is a result of the seed's; the
+//! operators' minimum costs. Every table's size is counted from its reachable states *before* it is allocated, and so are
+//! the back pointers and what a step needs beside its tables: the bytes wanted are what the run would have taken, not what
+//! the theorem allows. (A test holds them against an allocator that counts.) That wall is a result of the seed's; the
 //! strategy `exact` is the one without it.
 
 use rustc_hash::FxHashMap;
@@ -43,12 +44,13 @@ impl Strategy for Treewidth {
         let width = decomposition::treewidth(&graph, budget);
         let tree = TreeDecomposition::from_order(&graph, &width.order);
         let nice = NiceDecomposition::new(&tree);
+        drop((graph, tree));
         let mut program = Program {
             problem,
-            budget,
+            clock: Clock::new(budget),
             meter: Meter::new(budget.memory_limit),
             counters: Counters::default(),
-            nodes: Vec::with_capacity(nice.nodes.len()),
+            nodes: Vec::new(),
         };
         let outcome = match words_needed(problem, &nice) {
             1 => program.run::<1>(&nice),
@@ -167,7 +169,11 @@ struct Table<const W: usize> {
 
 impl<const W: usize> Table<W> {
     fn bytes(labellings: usize, entries: usize) -> u64 {
-        (labellings as u64 + 1) * 8 + entries as u64 * (8 * W as u64 + 8)
+        (labellings as u64 + 1) * 8 + Self::entry_bytes(entries)
+    }
+
+    fn entry_bytes(entries: usize) -> u64 {
+        entries as u64 * (8 * W as u64 + 8)
     }
 
     fn own_bytes(&self) -> u64 {
@@ -177,7 +183,7 @@ impl<const W: usize> Table<W> {
 
 struct Program<'a> {
     problem: &'a Problem,
-    budget: &'a Budget,
+    clock: Clock<'a>,
     meter: Meter,
     counters: Counters,
     nodes: Vec<Back>,
@@ -189,14 +195,15 @@ impl Program<'_> {
         &mut self,
         nice: &NiceDecomposition,
     ) -> Result<Option<(Vec<ConfigId>, u64)>, Stop> {
-        let mut tables: Vec<Option<Table<W>>> = Vec::with_capacity(nice.nodes.len());
-        for node in &nice.nodes {
-            if self.budget.exhausted() {
-                return Err(Stop::Time);
-            }
+        self.meter
+            .take((nice.nodes.len() * (size_of::<NiceNode>() + size_of::<Back>())) as u64)?;
+        self.nodes.reserve_exact(nice.nodes.len());
+        // The tables that wait for their parent, by node.
+        let mut live: FxHashMap<u32, Table<W>> = FxHashMap::default();
+        for (node, at) in nice.nodes.iter().zip(0u32..) {
+            self.clock.spend(1)?;
             let mut take = |child: u32| {
-                tables[child as usize]
-                    .take()
+                live.remove(&child)
                     .expect("children come first and have one parent")
             };
             let (table, back) = match *node {
@@ -210,10 +217,11 @@ impl Program<'_> {
             };
             self.counters.states += table.costs.len() as u64;
             self.counters.largest_table = self.counters.largest_table.max(table.costs.len() as u64);
-            tables.push(Some(table));
+            live.insert(at, table);
             self.nodes.push(back);
         }
-        let root = tables.pop().flatten();
+        // The root is the last node: no other table is left.
+        let root = live.into_values().next();
         Ok(root
             .and_then(|t| t.costs.first().copied())
             .map(|cost| (self.backtrack(), cost)))
@@ -290,6 +298,7 @@ impl Program<'_> {
         self.meter.take(scratch_bytes)?;
         let mut scratch = Vec::with_capacity(most);
         // Counting first, filling second: the sizes are then exact.
+        self.meter.take(Table::<W>::bytes(labellings, 0))?;
         let mut starts = Vec::with_capacity(labellings + 1);
         let mut entries = 0;
         starts.push(0);
@@ -297,10 +306,10 @@ impl Program<'_> {
             forgetting.gather(&t, f, &mut scratch);
             entries += scratch.len();
             starts.push(entries);
-            self.tick(f)?;
+            self.clock.spend(1 + scratch.len() as u64)?;
         }
         self.meter
-            .take(Table::<W>::bytes(labellings, entries) + entries as u64 * 4)?;
+            .take(Table::<W>::entry_bytes(entries) + entries as u64 * 4)?;
         fits_u32(t.costs.len())?;
         let (mut sets, mut costs, mut from) = (
             Vec::with_capacity(entries),
@@ -314,7 +323,7 @@ impl Program<'_> {
                 costs.push(cost);
                 from.push(entry as u32);
             }
-            self.tick(f)?;
+            self.clock.spend(1 + scratch.len() as u64)?;
         }
         self.meter.give(t.own_bytes() + scratch_bytes);
         let Forgetting {
@@ -342,38 +351,40 @@ impl Program<'_> {
     ) -> Result<(Table<W>, Back), Stop> {
         let joining = Joining::new(self.problem, &a, &b);
         let labellings = a.starts.len() - 1;
-        let mut scratch = FxHashMap::default();
+        self.meter.take(Table::<W>::bytes(labellings, 0))?;
+        let mut unions = Unions::default();
         let mut starts = Vec::with_capacity(labellings + 1);
-        let mut entries = 0;
+        let (mut entries, mut most) = (0, 0);
         starts.push(0);
         for f in 0..labellings {
-            joining.gather(&a, &b, f, &mut scratch);
-            entries += scratch.len();
+            joining.gather(&a, &b, f, &mut unions, &mut self.meter, &mut self.clock)?;
+            most = most.max(unions.map.len());
+            entries += unions.map.len();
             starts.push(entries);
-            self.tick(f)?;
         }
+        let sorted_bytes = (most * size_of::<Union<W>>()) as u64;
         self.meter
-            .take(Table::<W>::bytes(labellings, entries) + entries as u64 * 8)?;
+            .take(Table::<W>::entry_bytes(entries) + entries as u64 * 8 + sorted_bytes)?;
         fits_u32(a.costs.len().max(b.costs.len()))?;
         let (mut sets, mut costs, mut from) = (
             Vec::with_capacity(entries),
             Vec::with_capacity(entries),
             Vec::with_capacity(entries),
         );
-        let mut sorted = Vec::new();
+        let mut sorted: Vec<Union<W>> = Vec::with_capacity(most);
         for f in 0..labellings {
-            joining.gather(&a, &b, f, &mut scratch);
+            joining.gather(&a, &b, f, &mut unions, &mut self.meter, &mut self.clock)?;
             sorted.clear();
-            sorted.extend(scratch.iter().map(|(&set, &(cost, i, j))| (set, cost, i, j)));
+            sorted.extend(unions.map.iter().map(|(&set, &(cost, i, j))| (set, cost, i, j)));
             sorted.sort_unstable();
             for &(set, cost, i, j) in &sorted {
                 sets.push(set);
                 costs.push(cost);
                 from.push([i as u32, j as u32]);
             }
-            self.tick(f)?;
         }
-        self.meter.give(a.own_bytes() + b.own_bytes());
+        self.meter
+            .give(a.own_bytes() + b.own_bytes() + sorted_bytes + unions.bytes());
         let Table {
             bag, offsets, bits, ..
         } = a;
@@ -388,14 +399,6 @@ impl Program<'_> {
             },
             Back::Join { left, right, from },
         ))
-    }
-
-    fn tick(&self, step: usize) -> Result<(), Stop> {
-        if step % 256 == 255 && self.budget.exhausted() {
-            Err(Stop::Time)
-        } else {
-            Ok(())
-        }
     }
 
     fn backtrack(&self) -> Vec<ConfigId> {
@@ -569,6 +572,92 @@ impl<'a> Forgetting<'a> {
     }
 }
 
+/// A state of a join: its request sets, the least cost, and the entries left and right that it came from.
+type Union<const W: usize> = (Sets<W>, u64, usize, usize);
+
+/// The states of one labelling while they are collected, without the order. Metered: one labelling may have as many states
+/// as there are sets.
+struct Unions<const W: usize> {
+    map: FxHashMap<Sets<W>, (u64, usize, usize)>,
+}
+
+impl<const W: usize> Default for Unions<W> {
+    fn default() -> Self {
+        Self {
+            map: FxHashMap::default(),
+        }
+    }
+}
+
+impl<const W: usize> Unions<W> {
+    /// Bytes of a hash table of this capacity: it is filled to seven eighths at most, its size is a power of two, and each
+    /// place has a byte beside its entry.
+    fn bytes_of(capacity: usize) -> u64 {
+        if capacity == 0 {
+            return 0;
+        }
+        let places = (capacity * 8).div_ceil(7).next_power_of_two() as u64;
+        places * (size_of::<(Sets<W>, (u64, usize, usize))>() as u64 + 1)
+    }
+
+    fn bytes(&self) -> u64 {
+        Self::bytes_of(self.map.capacity())
+    }
+
+    fn insert(
+        &mut self,
+        set: Sets<W>,
+        found: (u64, usize, usize),
+        meter: &mut Meter,
+    ) -> Result<(), Exceeded> {
+        if let Some(best) = self.map.get_mut(&set) {
+            *best = found.min(*best);
+            return Ok(());
+        }
+        let before = self.map.capacity();
+        if self.map.len() == before {
+            // While it grows, both tables are there.
+            let old = Self::bytes_of(before);
+            meter.take(Self::bytes_of(before + 1))?;
+            self.map.reserve(1);
+            meter.give(old);
+        }
+        self.map.insert(set, found);
+        Ok(())
+    }
+}
+
+/// Reads the budget's clock now and then, however the work is cut up.
+struct Clock<'a> {
+    budget: &'a Budget,
+    until_look: u64,
+}
+
+impl<'a> Clock<'a> {
+    /// States handled between two looks: a few milliseconds.
+    const STEPS: u64 = 1 << 16;
+
+    fn new(budget: &'a Budget) -> Self {
+        Self {
+            budget,
+            until_look: 0,
+        }
+    }
+
+    /// Accounts for `steps` and, when enough came together, for the time.
+    fn spend(&mut self, steps: u64) -> Result<(), Stop> {
+        if steps < self.until_look {
+            self.until_look -= steps;
+            return Ok(());
+        }
+        self.until_look = Self::STEPS;
+        if self.budget.exhausted() {
+            return Err(Stop::Time);
+        }
+        Ok(())
+    }
+}
+
 /// How two tables of one bag, possibly in different orders, are brought together.
 struct Joining {
     /// Per member in the left order: its number of configurations, its weight in right labellings, its bits left and
@@ -604,9 +693,11 @@ impl Joining {
         a: &Table<W>,
         b: &Table<W>,
         f: usize,
-        out: &mut FxHashMap<Sets<W>, (u64, usize, usize)>,
-    ) {
-        out.clear();
+        out: &mut Unions<W>,
+        meter: &mut Meter,
+        clock: &mut Clock<'_>,
+    ) -> Result<(), Stop> {
+        out.map.clear();
         let (mut rest, mut g) = (f, 0);
         for &(configs, weight, ..) in &self.members {
             g += rest % configs * weight;
@@ -620,12 +711,11 @@ impl Joining {
             for i in a.starts[f]..a.starts[f + 1] {
                 let mut set = right;
                 set.iter_mut().zip(&a.sets[i]).for_each(|(r, l)| *r |= l);
-                let found = (a.costs[i] + b.costs[j], i, j);
-                out.entry(set)
-                    .and_modify(|best| *best = found.min(*best))
-                    .or_insert(found);
+                out.insert(set, (a.costs[i] + b.costs[j], i, j), meter)?;
             }
+            clock.spend(1 + (a.starts[f + 1] - a.starts[f]) as u64)?;
         }
+        clock.spend(1)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::rng::SplitMix64;
+use crate::strategy::Budget;
+
 /// Degeneracy (MMD): the largest minimum degree met when the vertex of least degree is removed again and again.
 /// A subgraph of minimum degree d has treewidth at least d. O(edges · log vertices).
 pub fn degeneracy(adjacency: &[Vec<u32>]) -> usize {
@@ -27,7 +30,40 @@ pub fn degeneracy(adjacency: &[Vec<u32>]) -> usize {
 /// the neighbour with which it shares the fewest neighbours. Treewidth never grows under contraction, so every minimum
 /// degree met is a bound, and at least as good a one.
 pub fn minor_min_width(adjacency: &[Vec<u32>]) -> usize {
-    let mut adj: Vec<BTreeSet<u32>> = adjacency.iter().map(|n| n.iter().copied().collect()).collect();
+    let ranks: Vec<u32> = (0..adjacency.len() as u32).collect();
+    contracted(adjacency, &ranks)
+}
+
+/// The best of several minor-min-width bounds with ties at random, at least `bound`. Stops at `enough`, or when `vertices`
+/// have been contracted in all.
+pub(crate) fn minor_min_width_at_random(
+    adjacency: &[Vec<u32>],
+    mut bound: usize,
+    enough: usize,
+    vertices: usize,
+    budget: &Budget,
+) -> usize {
+    let mut rng = SplitMix64::new(adjacency.len() as u64);
+    let mut ranks: Vec<u32> = (0..adjacency.len() as u32).collect();
+    for _ in 0..vertices / adjacency.len().max(1) {
+        if bound >= enough || budget.exhausted() {
+            break;
+        }
+        for i in (1..ranks.len()).rev() {
+            ranks.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        bound = bound.max(contracted(adjacency, &ranks));
+    }
+    bound
+}
+
+/// The bound that contractions give when ties go to the vertex of least rank.
+fn contracted(adjacency: &[Vec<u32>], ranks: &[u32]) -> usize {
+    // Vertices are called by their rank from here on.
+    let mut adj: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); adjacency.len()];
+    for (v, neighbours) in adjacency.iter().enumerate() {
+        adj[ranks[v] as usize] = neighbours.iter().map(|&u| ranks[u as usize]).collect();
+    }
     let mut queue: BTreeSet<(usize, u32)> = adj.iter().map(BTreeSet::len).zip(0..).collect();
     let mut bound = 0;
     while let Some((d, v)) = queue.pop_first() {

@@ -4,9 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::graph::Graph;
+use crate::rng::SplitMix64;
+use crate::strategy::Budget;
 
 /// An elimination order and its width.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Vertices in the order of elimination.
     pub order: Vec<u32>,
@@ -82,8 +84,43 @@ fn merge(a: &[u32], b: &[u32], u: u32, v: u32) -> Vec<u32> {
 
 /// Eliminates the vertex that adds the fewest edges (ties: degree, then index).
 pub fn min_fill(graph: &Graph) -> Order {
+    let ranks: Vec<u32> = (0..graph.len() as u32).collect();
+    fill_order(graph, true, &ranks, usize::MAX).unwrap_or_default()
+}
+
+/// The narrowest of several min-fill orders with ties at random, if narrower than `best`; every other one looks at the
+/// degree before chance. Stops at `enough`, or when `vertices` have been eliminated in all.
+pub(crate) fn min_fill_at_random(
+    graph: &Graph,
+    mut best: Order,
+    enough: usize,
+    vertices: usize,
+    budget: &Budget,
+) -> Order {
+    let mut rng = SplitMix64::new(graph.len() as u64);
+    let mut ranks: Vec<u32> = (0..graph.len() as u32).collect();
+    for run in 0..vertices / graph.len().max(1) {
+        if best.width <= enough || budget.exhausted() {
+            break;
+        }
+        for i in (1..ranks.len()).rev() {
+            ranks.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        if let Some(order) = fill_order(graph, run % 2 == 0, &ranks, best.width) {
+            best = order;
+        }
+    }
+    best
+}
+
+/// Eliminates the vertex that adds the fewest edges; ties by degree if wanted, then by rank. `None` as soon as the order
+/// is as wide as `too_wide`.
+fn fill_order(graph: &Graph, by_degree: bool, ranks: &[u32], too_wide: usize) -> Option<Order> {
     let mut e = Elimination::new(graph);
-    let key = |e: &Elimination, v: u32| (e.fill(v, usize::MAX), e.adj[v as usize].len());
+    let key = |e: &Elimination, v: u32| {
+        let degree = if by_degree { e.adj[v as usize].len() } else { 0 };
+        (e.fill(v, usize::MAX), degree, ranks[v as usize])
+    };
     let mut keys: Vec<_> = (0..graph.len() as u32).map(|v| key(&e, v)).collect();
     let mut heap: BinaryHeap<_> = keys.iter().zip(0u32..).map(|(&k, v)| Reverse((k, v))).collect();
     let mut order = Order {
@@ -98,6 +135,9 @@ pub fn min_fill(graph: &Graph) -> Order {
         }
         let (neighbours, added) = e.eliminate(v);
         order.width = order.width.max(neighbours.len());
+        if order.width >= too_wide {
+            return None;
+        }
         order.order.push(v);
         // Keys change among the neighbours, and, when edges were added, among whoever sees both ends of one.
         touched.clear();
@@ -116,7 +156,7 @@ pub fn min_fill(graph: &Graph) -> Order {
             }
         }
     }
-    order
+    Some(order)
 }
 
 /// Eliminates the vertex with the fewest neighbours (ties: index).

@@ -36,11 +36,15 @@ impl Width {
 /// Work that the exact search may do per kernel before it gives up: about half a second.
 const SEARCH_WORK: u64 = 40_000_000;
 
+/// Vertices that the bounds with random ties may take per kernel, over all their runs: a few tenths of a second.
+const RESTART_VERTICES: usize = 30_000;
+
 /// The treewidth of `graph` (maximum over components), as exactly as cheap means allow.
 ///
 /// Safe reductions (simplicial and almost simplicial vertices, Bodlaender, Koster, van den Eijkhof 2005) with lower
 /// bounds from minor-min-width (MMD+, Gogate and Dechter 2004) shrink the graph to a kernel; min-fill and min-degree
-/// bound the kernel from above; a memoised search over elimination sets closes what gap is left within a step limit.
+/// bound the kernel from above, and both bounds with random ties where that leaves
+/// a gap; a memoised search over elimination sets closes what gap is left within a step limit.
 pub fn treewidth(graph: &Graph, budget: &Budget) -> Width {
     let mut lower = bounds::minor_min_width(graph.adjacency());
     let reduced = eliminate::reduce(graph, &mut lower);
@@ -56,6 +60,12 @@ pub fn treewidth(graph: &Graph, budget: &Budget) -> Width {
         };
         let mut low = bounds::minor_min_width(kernel.graph.adjacency());
         // Only the widest kernel decides: a kernel known to be no wider than `lower` needs no closer look.
+        if best.width > low.max(lower) {
+            best =
+                eliminate::min_fill_at_random(&kernel.graph, best, low.max(lower), RESTART_VERTICES, budget);
+            let lists = kernel.graph.adjacency();
+            low = bounds::minor_min_width_at_random(lists, low, best.width, RESTART_VERTICES, budget);
+        }
         if best.width > low.max(lower) {
             let found = search::narrow(&kernel.graph, low.max(lower), best, SEARCH_WORK, budget);
             low = low.max(found.proven_lower);

@@ -82,6 +82,7 @@ impl NiceDecomposition {
                 push(NiceNode::Leaf);
             }
         }
+        nodes.shrink_to_fit(); // it stays as long as the program over it runs
         Self { nodes }
     }
 }

@@ -3,13 +3,15 @@
 //! A program is what an assignment makes a compiler emit: per tensor the layout its producer writes and the set of other
 //! layouts it is converted to. Lawler's scheme (1972): the space left after a solution is split by the first tensor whose
 //! part of the program differs; each piece is solved on its own, and the cheapest waiting piece gives the next solution.
+//! With a minimum distance, what is too near to a solution that was given is passed over and split all the same.
 //! A piece is an ordinary problem with constraints on some tensors, so that every reduction of the elimination stays
 //! sound: none looks across pieces.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::network::{Contradiction, INF, Network, Var};
+use super::Stop;
+use super::network::{INF, Network, Var};
 use super::solve::{Elimination, Outcome};
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
@@ -43,7 +45,6 @@ pub(super) fn k_best(
     problem: &Problem,
     base: &Network,
     first: (Vec<ConfigId>, u64),
-    k: usize,
     dominance: bool,
     budget: &Budget,
 ) -> Found {
@@ -53,16 +54,21 @@ pub(super) fn k_best(
         solved: 0,
     };
     let mut waiting = BinaryHeap::from([Reverse((first.1, first.0, Piece::default()))]);
+    // The programs of what was found.
+    let mut programs: Vec<Vec<Part>> = Vec::new();
     while let Some(Reverse((cost, assignment, piece))) = waiting.pop() {
-        found.solutions.push((assignment, cost));
-        if found.solutions.len() == k {
-            break;
-        }
-        let (assignment, _) = &found.solutions[found.solutions.len() - 1];
         let program: Vec<Part> = problem
             .tensor_ids()
-            .map(|t| part(problem, t, assignment))
+            .map(|t| part(problem, t, &assignment))
             .collect();
+        let near = |other: &Vec<Part>| distance(other, &program) < budget.min_distance;
+        if !programs.iter().any(near) {
+            found.solutions.push((assignment, cost));
+            if found.solutions.len() == budget.k {
+                break;
+            }
+            programs.push(program.clone());
+        }
         for (i, own) in program.iter().enumerate().skip(piece.fixed.len()) {
             let mut excluded = if i == piece.fixed.len() {
                 piece.excluded.clone()
@@ -102,6 +108,11 @@ pub(super) fn k_best(
     found
 }
 
+/// In how many tensors' parts two programs differ.
+fn distance(a: &[Part], b: &[Part]) -> usize {
+    a.iter().zip(b).filter(|(a, b)| a != b).count()
+}
+
 /// The part of the program that concerns `t`.
 fn part(problem: &Problem, t: TensorId, assignment: &[ConfigId]) -> Part {
     let config = |o: OpId| problem.operator(o).config(assignment[o.index()]);
@@ -117,7 +128,7 @@ fn part(problem: &Problem, t: TensorId, assignment: &[ConfigId]) -> Part {
     (produced, asked)
 }
 
-fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network, Contradiction> {
+fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network, Stop> {
     let mut net = base.clone();
     for (t, (produced, converted)) in problem.tensor_ids().zip(&piece.fixed) {
         let allowed = |l: LayoutId| l == *produced || converted.contains(&l);
@@ -139,7 +150,7 @@ fn constrain(problem: &Problem, base: &Network, piece: &Piece) -> Result<Network
     let layouts = problem.tensor(t).layouts.len();
     let producer = problem.producer(t);
     // The produced layout as a variable, and for each layout whether it is asked for; the excluded parts are tuples.
-    let produced = net.variable(vec![0; layouts]);
+    let produced = net.variable((0..layouts).map(|_| 0))?;
     let operator = problem.operator(producer);
     let tie = operator
         .configs()
@@ -182,12 +193,7 @@ fn possible(problem: &Problem, t: TensorId) -> Vec<LayoutId> {
         .collect()
 }
 
-fn forbid(
-    net: &mut Network,
-    problem: &Problem,
-    o: OpId,
-    bad: impl Fn(ConfigId) -> bool,
-) -> Result<(), Contradiction> {
+fn forbid(net: &mut Network, problem: &Problem, o: OpId, bad: impl Fn(ConfigId) -> bool) -> Result<(), Stop> {
     for (c, _) in problem.operator(o).configs() {
         if bad(c) {
             net.unary[o.index()][c.index()] = INF;
@@ -220,13 +226,13 @@ fn can_request(problem: &Problem, o: OpId, t: TensorId, l: LayoutId) -> bool {
 }
 
 /// A Boolean variable that is 1 exactly when some reader asks for `t` in `l`: a chain of disjunctions over the readers.
-fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Result<Var, Contradiction> {
+fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Result<Var, Stop> {
     let mut so_far: Option<Var> = None;
     for o in readers(problem, t)
         .into_iter()
         .filter(|&o| can_request(problem, o, t, l))
     {
-        let next = net.variable(vec![0; 2]);
+        let next = net.variable([0, 0].into_iter())?;
         let mut data = Vec::new();
         for (c, _) in problem.operator(o).configs() {
             let here = requests(problem, o, c, t).any(|m| m == l);
@@ -245,9 +251,6 @@ fn asked(net: &mut Network, problem: &Problem, t: TensorId, l: LayoutId) -> Resu
     }
     match so_far {
         Some(asked) => Ok(asked),
-        None => {
-            let never = net.variable(vec![0, INF]);
-            Ok(never)
-        }
+        None => net.variable([0, INF].into_iter()),
     }
 }

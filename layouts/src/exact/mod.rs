@@ -2,7 +2,7 @@
 //!
 //! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
 //! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
-//! Single-threaded and deterministic. Tables are counted against the memory limit before they are allocated. Where they
+//! Single-threaded and deterministic; with [`Budget::threads`], independent components are solved side by side. Tables are counted against the memory limit before they are allocated. Where they
 //! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
 //! a relaxation (mini-buckets) may improve its bound.
 //!
@@ -16,16 +16,37 @@ mod eliminate;
 mod k_best;
 mod model;
 mod network;
+mod order;
+mod parallel;
+mod records;
 mod solve;
 
 pub use model::Hubs;
+use network::Network;
 
 use crate::greedy::Greedy;
 use crate::id::ConfigId;
 use crate::maxsat::SatSolver;
+use crate::meter::{DEFAULT_LIMIT, Exceeded, Meter};
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
+
+/// Why a step of the solver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Some variable has no value left, or every tuple of a table is forbidden.
+    Contradiction,
+    /// So many bytes would have been in use.
+    Memory(u64),
+    Time,
+}
+
+impl From<Exceeded> for Stop {
+    fn from(e: Exceeded) -> Self {
+        Self::Memory(e.wanted)
+    }
+}
 
 /// The strategy, with its switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +59,8 @@ pub struct Exact {
     pub requests: bool,
     /// How shared conversions are modelled.
     pub hubs: Hubs,
+    /// Build the network and eliminate in one pass (with [`Budget::k`] above 1 the whole network is built in any case).
+    pub stream: bool,
     /// Where tables grow large, try a search by cores before and after them.
     pub search: bool,
 }
@@ -49,6 +72,7 @@ impl Default for Exact {
             produced: true,
             requests: true,
             hubs: Hubs::Subsets(3),
+            stream: true,
             search: true,
         }
     }
@@ -72,6 +96,11 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "subsets",
         "one subset-valued hub per tensor of few shared layouts, in place of Boolean ones",
     ),
+    (
+        "stream",
+        "eliminating while the network is built, in place of afterwards",
+    ),
+    ("search", "a search by cores where tables grow large"),
 ];
 
 /// No switch has this name.
@@ -94,6 +123,7 @@ impl Exact {
             "dominance" => self.dominance = false,
             "produced" => self.produced = false,
             "requests" => self.requests = false,
+            "stream" => self.stream = false,
             "search" => self.search = false,
             "subsets" => self.hubs = Hubs::Boolean,
             _ => {
@@ -111,11 +141,18 @@ impl Exact {
 /// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
 const MANY_CONFIGS: usize = 16;
 
-/// Tables up to this size are filled without a second thought: some ten milliseconds each.
+/// Tables up to this size are filled before a search by cores is thought of: some milliseconds altogether.
+const QUICK_ENTRIES: usize = 1 << 15;
+
+/// Tables up to this size are filled before the search is given longer: some ten milliseconds each.
 const EASY_ENTRIES: usize = 1 << 20;
 
-/// Decisions of the SAT solver before larger tables are tried: a few seconds.
-const SEARCH_EFFORT: u64 = 3_000_000;
+/// Decisions of the SAT solver at the first and the second try: some ten milliseconds, and some seconds. What has few
+/// distinct costs (a satisfiability problem, say) it solves within the first; what has many, hardly ever.
+const SEARCH_EFFORT: [u64; 2] = [20_000, 3_000_000];
+
+/// Problems of more operators than this are not searched as long as tables fit: stating them alone takes longer.
+const SEARCH_OPERATORS: usize = 2_000;
 
 impl Strategy for Exact {
     fn name(&self) -> &str {
@@ -142,30 +179,89 @@ impl Strategy for Exact {
             proof: "variable elimination leaves a domain empty".into(),
             ..Solutions::none(Status::Infeasible, bound)
         };
-        let Ok(network) = model::build(problem, modelling) else {
-            return Ok(infeasible());
-        };
-        let variables = network.values.len() as u64;
-        let base = (budget.k > 1).then(|| network.clone());
-        let mut elimination = solve::Elimination::new(network, budget, self.dominance);
-        let mut outcome = elimination.run(if self.search { EASY_ENTRIES } else { usize::MAX });
-        let mut by_search = None;
-        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome) {
-            // Wide, but perhaps easy for a search by cores; if not, the tables after all; at last, whatever is left.
-            trace.bound(elimination.net.constant);
-            let found = self.search(problem, budget, Some(SEARCH_EFFORT), None, trace)?;
-            if found.status == Status::Timeout && !budget.exhausted() {
-                outcome = elimination.run(usize::MAX);
-                by_search = Some(found);
-                if let solve::Outcome::OutOfMemory { .. } = outcome {
-                    let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
-                    by_search = Some(self.search(problem, budget, None, known, trace)?);
+        if budget.threads > 1 && budget.k == 1 && self.stream {
+            match parallel::solve(problem, modelling, budget, self.dominance) {
+                None => {}
+                Some(parallel::Answer::Infeasible) => return Ok(infeasible()),
+                Some(parallel::Answer::Solved {
+                    assignment,
+                    cost,
+                    variables,
+                    peak,
+                    counters,
+                }) => {
+                    let mut solutions = optimal(problem, assignment, cost, trace)?;
+                    solutions.peak_bytes = peak;
+                    count(&mut solutions, variables, counters);
+                    return Ok(solutions);
                 }
-            } else {
-                by_search = Some(found);
             }
         }
+        let meter = Meter::new(budget.memory_limit);
+        let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
+        let most = if search { QUICK_ENTRIES } else { usize::MAX };
+        let mut base = None;
+        let (mut elimination, streamed) = if budget.k > 1 || !self.stream {
+            // The pieces of an enumeration constrain the whole network.
+            let network = match model::build(problem, modelling, Network::new(meter)) {
+                Ok(network) => network,
+                Err(Stop::Contradiction) => return Ok(infeasible()),
+                Err(Stop::Time) => return stopped(Status::Timeout, problem, budget, bound, None, trace),
+                Err(Stop::Memory(wanted)) => {
+                    let mut s = stopped(Status::OutOfMemory, problem, budget, bound, None, trace)?;
+                    s.counters.insert("wanted_bytes", wanted);
+                    return Ok(s);
+                }
+            };
+            base = (budget.k > 1).then(|| network.clone());
+            let mut elimination = solve::Elimination::new(network, budget, self.dominance);
+            let outcome = elimination.run(most);
+            let variables = (0..problem.operators().len() as u32).collect();
+            let streamed = solve::Streamed {
+                variables,
+                missing: None,
+                outcome,
+            };
+            (elimination, streamed)
+        } else {
+            let mut elimination = solve::Elimination::new(Network::new(meter), budget, self.dominance);
+            let streamed = elimination.stream(problem, &order::by_depth(problem), modelling, most);
+            (elimination, streamed)
+        };
+        let (mut outcome, missing) = (streamed.outcome, streamed.missing);
+        // Wide, but perhaps easy for a search by cores; if not, larger tables, and at last whatever is left of the budget.
+        let mut by_search: Option<Solutions> = None;
+        let tries = SEARCH_EFFORT.into_iter().zip([EASY_ENTRIES, usize::MAX]);
+        for (effort, most) in tries.filter(|_| search) {
+            let solve::Outcome::OutOfMemory { .. } = outcome else {
+                break;
+            };
+            if missing.is_some() {
+                break;
+            }
+            trace.bound(elimination.net.constant);
+            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+            let found = self.search(problem, budget, Some(effort), known, trace)?;
+            let done = matches!(found.status, Status::Optimal | Status::Infeasible) || budget.exhausted();
+            by_search = Some(found);
+            if done {
+                break;
+            }
+            outcome = elimination.run(most);
+        }
+        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome)
+            && by_search
+                .as_ref()
+                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
+            && !budget.exhausted()
+            && least_search_bytes(problem) <= budget.memory_limit.unwrap_or(DEFAULT_LIMIT)
+        {
+            trace.bound(elimination.net.constant + missing.unwrap_or(0));
+            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
+            by_search = Some(self.search(problem, budget, None, known, trace)?);
+        }
         if let solve::Outcome::OutOfMemory { wanted } = outcome
+            && missing.is_none()
             && by_search
                 .as_ref()
                 .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
@@ -175,24 +271,16 @@ impl Strategy for Exact {
                 _ => solve::Outcome::OutOfMemory { wanted },
             };
         }
-        let constant = elimination.net.constant;
+        let constant = elimination.net.constant + missing.unwrap_or(0);
+        let variables = elimination.net.len() as u64;
         let mut solutions = match outcome {
             solve::Outcome::Solved(values) => {
-                let assignment: Vec<_> = values[..problem.operators().len()]
-                    .iter()
-                    .map(|&v| ConfigId(v))
-                    .collect();
-                let solution = Solution::claimed(problem, assignment.clone(), constant)?;
-                trace.incumbent(solution.cost);
-                trace.bound(solution.cost);
-                let proof = "variable elimination".into();
-                let mut solutions = Solutions {
-                    proof,
-                    ..Solutions::one(Status::Optimal, solution, constant)
-                };
+                let chosen = |&v: &u32| ConfigId(values[v as usize]);
+                let assignment: Vec<_> = streamed.variables.iter().map(chosen).collect();
+                let mut solutions = optimal(problem, assignment.clone(), constant, trace)?;
                 if let Some(base) = base {
                     let first = (assignment, constant);
-                    let found = k_best::k_best(problem, &base, first, budget.k, self.dominance, budget);
+                    let found = k_best::k_best(problem, &base, first, self.dominance, budget);
                     for (assignment, cost) in found.solutions.into_iter().skip(1) {
                         solutions
                             .ranked
@@ -215,19 +303,46 @@ impl Strategy for Exact {
             }
             solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
         };
-        let c = elimination.counters;
-        solutions.peak_bytes = elimination.meter.peak();
-        solutions.counters.extend([
-            ("variables", variables),
-            ("dominated_values", c.dominated),
-            ("fixed_variables", c.fixed),
-            ("eliminated_variables", c.eliminated),
-            ("table_entries", c.entries),
-            ("largest_table", c.largest_table),
-            ("split_variables", c.split),
-        ]);
+        solutions.peak_bytes = elimination.net.meter.peak();
+        count(&mut solutions, variables, elimination.counters);
         Ok(solutions)
     }
+}
+
+/// A variable of the search per configuration, some hundred bytes each: where these alone do not fit, the encoding must
+/// not be written out to find that.
+fn least_search_bytes(problem: &Problem) -> u64 {
+    let configs = problem.operators().iter().map(|o| o.num_configs() as u64);
+    configs.sum::<u64>() * 96
+}
+
+/// The answer that an elimination came to.
+fn optimal(
+    problem: &Problem,
+    assignment: Vec<ConfigId>,
+    cost: u64,
+    trace: &mut Trace<'_>,
+) -> Result<Solutions, SolveError> {
+    let solution = Solution::claimed(problem, assignment, cost)?;
+    trace.incumbent(cost);
+    trace.bound(cost);
+    Ok(Solutions {
+        proof: "variable elimination".into(),
+        ..Solutions::one(Status::Optimal, solution, cost)
+    })
+}
+
+fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
+    solutions.counters.extend([
+        ("variables", variables),
+        ("dominated_values", c.dominated),
+        ("fixed_variables", c.fixed),
+        ("eliminated_variables", c.eliminated),
+        ("table_entries", c.entries),
+        ("largest_table", c.largest_table),
+        ("width", c.width),
+        ("split_variables", c.split),
+    ]);
 }
 
 impl Exact {

@@ -7,11 +7,14 @@
 //! operator alone can request needs no hub: a table between producer and consumer prices it; nor does one whose
 //! conversions are all free or impossible, as a bundle's are. Requests that no
 //! produced layout pays for are left out.
+//!
+//! The network is built tensor by tensor, so that an elimination can follow behind.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
-use super::network::{Contradiction, INF, Network, Var, plus};
-use crate::id::{ConfigId, LayoutId, OpId, TensorId};
+use super::Stop;
+use super::network::{INF, Network, Var, plus};
+use crate::id::{LayoutId, OpId, TensorId};
 use crate::problem::Problem;
 
 /// How the sharing of conversions is modelled.
@@ -34,203 +37,347 @@ pub(super) struct Modelling {
     pub requests_from: usize,
 }
 
-/// Builds the network. Variable `o` is operator `o`; the others follow.
-pub(super) fn build(problem: &Problem, modelling: Modelling) -> Result<Network, Contradiction> {
-    let mut net = Network::default();
-    for op in problem.operators() {
-        let v = net.variable(op.configs().map(|(_, c)| c.cost).collect());
-        net.settle_unary(v)?;
+/// No variable yet, or no class yet.
+const NONE: u32 = u32::MAX;
+
+/// Builds a network piece by piece.
+pub(super) struct Builder<'a> {
+    problem: &'a Problem,
+    modelling: Modelling,
+    /// The variable of each operator.
+    variables: Vec<Var>,
+    /// Sum of the least costs of the operators that have no variable yet: they count towards the lower bound.
+    pub to_come: u64,
+    scratch: Scratch,
+}
+
+/// The tensor at hand. Values of a variable that mean the same for it are one *class*.
+#[derive(Default)]
+struct Scratch {
+    /// Per value of a variable, its class; several variables' one after the other.
+    class_of: Vec<u32>,
+    /// Per class of requests, which `layouts` it asks for, ascending and priced.
+    sets: Vec<Range<usize>>,
+    layouts: Vec<LayoutId>,
+    /// Layouts that the producer can write.
+    distinct: Vec<LayoutId>,
+    readers: Vec<Reader>,
+    /// Per layout.
+    class_by_layout: Vec<u32>,
+    priced: Vec<bool>,
+    requesters: Vec<u32>,
+    direct: Vec<bool>,
+    /// Costs between two variables' classes.
+    matrix: Vec<u64>,
+    asked: Vec<LayoutId>,
+}
+
+/// An operator that reads the tensor.
+#[derive(Clone, Debug)]
+struct Reader {
+    op: OpId,
+    class_of: Range<usize>,
+    sets: Range<usize>,
+}
+
+/// A variable, and the class of each of its values.
+#[derive(Clone, Debug)]
+struct Side {
+    variable: Var,
+    class_of: Range<usize>,
+}
+
+/// Builds the whole network. Variable `o` is operator `o`; the others follow.
+pub(super) fn build(problem: &Problem, modelling: Modelling, mut net: Network) -> Result<Network, Stop> {
+    let mut builder = Builder::new(problem, modelling);
+    for o in problem.op_ids() {
+        builder.variable(&mut net, o)?;
     }
     for t in problem.tensor_ids() {
-        if !problem.uses(t).is_empty() {
-            tensor(&mut net, problem, t, modelling)?;
-        }
+        builder.tensor(&mut net, t)?;
     }
     Ok(net)
 }
 
-/// Who writes or reads: a variable, and what each of its values means.
-struct Side<T> {
-    variable: Var,
-    meaning: Vec<T>,
-}
+impl<'a> Builder<'a> {
+    pub fn new(problem: &'a Problem, modelling: Modelling) -> Self {
+        Self {
+            problem,
+            modelling,
+            variables: vec![NONE; problem.operators().len()],
+            to_come: problem.sum_of_minimum_costs(),
+            scratch: Scratch::default(),
+        }
+    }
 
-fn tensor(
-    net: &mut Network,
-    problem: &Problem,
-    t: TensorId,
-    modelling: Modelling,
-) -> Result<(), Contradiction> {
-    let layouts = problem.tensor(t).layouts.len();
-    let price = |from: LayoutId, to: LayoutId| problem.tensor(t).transpose(from, to).unwrap_or(INF);
-    let producer = problem.producer(t);
-    let outputs: Vec<LayoutId> = problem
-        .operator(producer)
-        .configs()
-        .map(|(_, c)| c.output)
-        .collect();
-    let mut distinct = outputs.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let priced: Vec<bool> = (0..layouts as u32)
-        .map(|l| distinct.iter().any(|&from| price(from, LayoutId(l)) > 0))
-        .collect();
-    // Each reader's priced requests per configuration, ascending and distinct.
-    let mut readers: Vec<(OpId, Vec<Vec<LayoutId>>)> = Vec::new();
-    for &(o, _) in problem.uses(t) {
-        if readers.last().is_some_and(|(last, _)| *last == o) {
-            continue;
+    /// The variable of each operator, once each has one.
+    pub fn into_variables(self) -> Vec<Var> {
+        self.variables
+    }
+
+    /// The operator's variable, made if there was none.
+    pub fn variable(&mut self, net: &mut Network, o: OpId) -> Result<Var, Stop> {
+        if self.variables[o.index()] == NONE {
+            let op = self.problem.operator(o);
+            let v = net.variable(op.configs().map(|(_, c)| c.cost))?;
+            net.settle_unary(v)?;
+            self.variables[o.index()] = v;
+            self.to_come -= op.min_cost().unwrap_or(0);
         }
-        let requests: Vec<_> = problem
-            .operator(o)
-            .configs()
-            .map(|(c, _)| requests(problem, o, c, t, &priced))
+        Ok(self.variables[o.index()])
+    }
+
+    /// Adds everything about `t`: variables of its producer and readers, and the tables between them. Variables from the
+    /// returned one on are no operators': all their tables are there.
+    pub fn tensor(&mut self, net: &mut Network, t: TensorId) -> Result<Var, Stop> {
+        let producer = self.problem.producer(t);
+        let writer = self.variable(net, producer)?;
+        for i in 0..self.problem.uses(t).len() {
+            self.variable(net, self.problem.uses(t)[i].0)?;
+        }
+        let others = net.len() as Var;
+        self.scratch.clear(self.problem.tensor(t).layouts.len());
+        self.outputs(t);
+        self.read(t);
+        if self.scratch.readers.is_empty() {
+            return Ok(others);
+        }
+        let (s, problem, variables) = (&mut self.scratch, self.problem, &self.variables);
+        let price = |from: LayoutId, to: LayoutId| problem.tensor(t).transpose(from, to).unwrap_or(INF);
+        let outputs = problem.operator(producer).num_configs();
+        let mut writer = Side {
+            variable: writer,
+            class_of: 0..outputs,
+        };
+        let distinct = s.distinct.len();
+        if outputs >= self.modelling.produced_from && distinct < outputs {
+            writer = s.classify(net, writer, distinct)?;
+        }
+        // Sharing saves nothing where conversions are free or impossible: each reader is then tied to the producer.
+        for l in 0..s.direct.len() {
+            let saves = |&from: &LayoutId| (1..INF).contains(&price(from, LayoutId(l as u32)));
+            s.direct[l] = s.requesters[l] == 1 || !s.distinct.iter().any(saves);
+        }
+        let shared: Vec<LayoutId> = (0..s.direct.len())
+            .filter(|&l| s.requesters[l] > 1 && !s.direct[l])
+            .map(|l| LayoutId(l as u32))
             .collect();
-        if requests.iter().any(|r| !r.is_empty()) {
-            readers.push((o, requests));
-        }
-    }
-    if readers.is_empty() {
-        return Ok(());
-    }
-    let writer = if outputs.len() >= modelling.produced_from && distinct.len() < outputs.len() {
-        classify(net, producer.0, &outputs, &distinct)?
-    } else {
-        Side {
-            variable: producer.0,
-            meaning: outputs,
-        }
-    };
-    let mut requesters = vec![0u32; layouts];
-    for (_, requests) in &readers {
-        let mut asked: Vec<LayoutId> = requests.iter().flatten().copied().collect();
-        asked.sort_unstable();
-        asked.dedup();
-        asked.iter().for_each(|l| requesters[l.index()] += 1);
-    }
-    // Sharing saves nothing where conversions are free or impossible: each reader is then tied to the producer directly.
-    let saves = |l: usize| {
-        distinct
-            .iter()
-            .any(|&from| (1..INF).contains(&price(from, LayoutId(l as u32))))
-    };
-    let direct: Vec<bool> = (0..layouts).map(|l| requesters[l] == 1 || !saves(l)).collect();
-    let shared: Vec<LayoutId> = (0..layouts as u32)
-        .map(LayoutId)
-        .filter(|l| requesters[l.index()] > 1 && !direct[l.index()])
-        .collect();
-    let hubs = hubs(net, &shared, modelling.hubs);
-    for (hub, layouts) in &hubs {
-        let costs = |&from: &LayoutId| {
-            (0..1u32 << layouts.len())
-                .map(move |s| chosen(layouts, s).fold(0, |sum, to| plus(sum, price(from, to))))
-        };
-        let data = writer.meaning.iter().flat_map(costs).collect();
-        pair(net, writer.variable, *hub, data, 1 << layouts.len())?;
-    }
-    for (o, requests) in readers {
-        let reader = reader(net, o, requests, modelling)?;
-        // What nobody else can request, or nobody pays for, is priced directly.
-        let alone = |r: &[LayoutId], from| {
-            r.iter()
-                .filter(|l| direct[l.index()])
-                .fold(0, |sum, &to| plus(sum, price(from, to)))
-        };
-        if reader.meaning.iter().flatten().any(|l| direct[l.index()]) {
-            let data = writer
-                .meaning
-                .iter()
-                .flat_map(|&from| reader.meaning.iter().map(move |r| alone(r, from)));
-            let data = data.collect();
-            pair(net, writer.variable, reader.variable, data, reader.meaning.len())?;
-        }
+        let hubs = hubs(net, &shared, self.modelling.hubs)?;
         for (hub, layouts) in &hubs {
-            let missing = |r: &[LayoutId], s: u32| {
-                layouts
-                    .iter()
-                    .enumerate()
-                    .any(|(i, l)| s >> i & 1 == 0 && r.contains(l))
+            s.matrix.clear();
+            for &from in &s.distinct {
+                s.matrix.extend(
+                    (0..1u32 << layouts.len())
+                        .map(|subset| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)))),
+                );
+            }
+            let hub = s.identity(*hub, 1 << layouts.len());
+            s.expand(net, &writer, &hub, 1 << layouts.len())?;
+        }
+        for i in 0..s.readers.len() {
+            let Reader { op, class_of, sets } = s.readers[i].clone();
+            let classes = sets.len();
+            let configs = class_of.len();
+            let mut reader = Side {
+                variable: variables[op.index()],
+                class_of,
             };
-            let forbid = |r: &Vec<LayoutId>| {
-                let r = r.clone();
-                (0..1u32 << layouts.len())
-                    .map(move |s| if missing(&r, s) { INF } else { 0 })
-                    .collect::<Vec<_>>()
-            };
-            let data: Vec<u64> = reader.meaning.iter().flat_map(forbid).collect();
-            if data.contains(&INF) {
-                pair(net, reader.variable, *hub, data, 1 << layouts.len())?;
+            if configs >= self.modelling.requests_from && classes * 2 <= configs {
+                reader = s.classify(net, reader, classes)?;
+            }
+            let sets = &s.sets[sets];
+            // What nobody else can request, or nobody pays for, is priced directly.
+            let layouts = &s.layouts[..];
+            if sets
+                .iter()
+                .any(|set| layouts[set.clone()].iter().any(|l| s.direct[l.index()]))
+            {
+                s.matrix.clear();
+                for &from in &s.distinct {
+                    s.matrix.extend(sets.iter().map(|set| {
+                        let direct = layouts[set.clone()].iter().filter(|l| s.direct[l.index()]);
+                        direct.fold(0, |sum, &to| plus(sum, price(from, to)))
+                    }));
+                }
+                s.expand(net, &writer, &reader, classes)?;
+            }
+            for (hub, shared) in &hubs {
+                let sets = &s.sets[s.readers[i].sets.clone()];
+                let layouts = &s.layouts[..];
+                s.matrix.clear();
+                for set in sets {
+                    s.matrix.extend((0..1u32 << shared.len()).map(|subset| {
+                        let mut missing = shared.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 0);
+                        let forbidden = missing.any(|(_, l)| layouts[set.clone()].contains(l));
+                        if forbidden { INF } else { 0 }
+                    }));
+                }
+                if s.matrix.contains(&INF) {
+                    let hub = s.identity(*hub, 1 << shared.len());
+                    s.expand(net, &reader, &hub, 1 << shared.len())?;
+                }
             }
         }
+        Ok(others)
     }
-    Ok(())
-}
 
-/// The layouts of `t` that configuration `c` of `o` requests and that can cost anything, ascending, each once.
-fn requests(problem: &Problem, o: OpId, c: ConfigId, t: TensorId, priced: &[bool]) -> Vec<LayoutId> {
-    let op = problem.operator(o);
-    let asked = op
-        .inputs
-        .iter()
-        .zip(op.config(c).inputs)
-        .filter(|(u, l)| **u == t && priced[l.index()]);
-    let mut asked: Vec<LayoutId> = asked.map(|(_, l)| *l).collect();
-    asked.sort_unstable();
-    asked.dedup();
-    asked
-}
-
-/// A variable for the class of another's value, tied to it by a table.
-fn classify<T: Clone + PartialEq>(
-    net: &mut Network,
-    of: Var,
-    meaning: &[T],
-    classes: &[T],
-) -> Result<Side<T>, Contradiction> {
-    let variable = net.variable(vec![0; classes.len()]);
-    let data = meaning
-        .iter()
-        .flat_map(|m| classes.iter().map(move |c| if m == c { 0 } else { INF }))
-        .collect();
-    pair(net, of, variable, data, classes.len())?;
-    Ok(Side {
-        variable,
-        meaning: classes.to_vec(),
-    })
-}
-
-fn reader(
-    net: &mut Network,
-    o: OpId,
-    requests: Vec<Vec<LayoutId>>,
-    modelling: Modelling,
-) -> Result<Side<Vec<LayoutId>>, Contradiction> {
-    if requests.len() >= modelling.requests_from {
-        let classes: Vec<_> = requests
-            .iter()
-            .map(|r| (r.clone(), ()))
-            .collect::<BTreeMap<_, _>>()
-            .into_keys()
-            .collect();
-        if classes.len() * 2 <= requests.len() {
-            return classify(net, o.0, &requests, &classes);
+    /// The producer's classes: the layouts it can write; and which requests cost anything.
+    fn outputs(&mut self, t: TensorId) {
+        let s = &mut self.scratch;
+        let tensor = self.problem.tensor(t);
+        for (_, c) in self.problem.operator(self.problem.producer(t)).configs() {
+            let class = &mut s.class_by_layout[c.output.index()];
+            if *class == NONE {
+                *class = s.distinct.len() as u32;
+                s.distinct.push(c.output);
+            }
+            s.class_of.push(*class);
+        }
+        for l in 0..s.priced.len() {
+            let to = LayoutId(l as u32);
+            s.priced[l] = s
+                .distinct
+                .iter()
+                .any(|&from| tensor.transpose(from, to) != Some(0));
         }
     }
-    Ok(Side {
-        variable: o.0,
-        meaning: requests,
-    })
+
+    /// The readers' classes: the sets of priced layouts that their configurations request.
+    fn read(&mut self, t: TensorId) {
+        let s = &mut self.scratch;
+        let uses = self.problem.uses(t);
+        for group in uses.chunk_by(|a, b| a.0 == b.0) {
+            let op = group[0].0;
+            let (first_value, first_set, first_layout) = (s.class_of.len(), s.sets.len(), s.layouts.len());
+            s.class_by_layout.fill(NONE);
+            let mut empty = NONE;
+            for (_, c) in self.problem.operator(op).configs() {
+                s.asked.clear();
+                let inputs = group.iter().map(|&(_, position)| c.inputs[position as usize]);
+                s.asked.extend(inputs.filter(|l| s.priced[l.index()]));
+                if s.asked.len() > 1 {
+                    s.asked.sort_unstable();
+                    s.asked.dedup();
+                }
+                let known = match s.asked[..] {
+                    [] => empty,
+                    [l] => s.class_by_layout[l.index()],
+                    _ => s.sets[first_set..]
+                        .iter()
+                        .position(|set| s.layouts[set.clone()] == s.asked[..])
+                        .map_or(NONE, |at| at as u32),
+                };
+                let class = if known == NONE {
+                    let start = s.layouts.len();
+                    s.layouts.extend_from_slice(&s.asked);
+                    s.sets.push(start..s.layouts.len());
+                    let class = (s.sets.len() - 1 - first_set) as u32;
+                    match s.asked[..] {
+                        [] => empty = class,
+                        [l] => s.class_by_layout[l.index()] = class,
+                        _ => {}
+                    }
+                    class
+                } else {
+                    known
+                };
+                s.class_of.push(class);
+            }
+            if s.layouts.len() == first_layout {
+                // Nothing it can request costs anything.
+                s.class_of.truncate(first_value);
+                s.sets.truncate(first_set);
+                continue;
+            }
+            s.asked.clear();
+            s.asked.extend_from_slice(&s.layouts[first_layout..]);
+            s.asked.sort_unstable();
+            s.asked.dedup();
+            s.asked.iter().for_each(|l| s.requesters[l.index()] += 1);
+            s.readers.push(Reader {
+                op,
+                class_of: first_value..s.class_of.len(),
+                sets: first_set..s.sets.len(),
+            });
+        }
+    }
+}
+
+impl Scratch {
+    fn clear(&mut self, layouts: usize) {
+        self.class_of.clear();
+        self.sets.clear();
+        self.layouts.clear();
+        self.distinct.clear();
+        self.readers.clear();
+        fill(&mut self.class_by_layout, layouts, NONE);
+        fill(&mut self.priced, layouts, false);
+        fill(&mut self.requesters, layouts, 0);
+        fill(&mut self.direct, layouts, false);
+    }
+
+    /// A variable whose values are classes of their own.
+    fn identity(&mut self, variable: Var, classes: usize) -> Side {
+        let start = self.class_of.len();
+        self.class_of.extend(0..classes as u32);
+        Side {
+            variable,
+            class_of: start..self.class_of.len(),
+        }
+    }
+
+    /// A variable for the class of another's value, tied to it by a table.
+    fn classify(&mut self, net: &mut Network, of: Side, classes: usize) -> Result<Side, Stop> {
+        let variable = net.variable((0..classes).map(|_| 0))?;
+        self.matrix.clear();
+        let tie = (0..classes).flat_map(|a| (0..classes).map(move |b| if a == b { 0 } else { INF }));
+        self.matrix.extend(tie);
+        let side = self.identity(variable, classes);
+        self.expand(net, &of, &side, classes)?;
+        Ok(side)
+    }
+
+    /// Adds the table over two variables whose costs between classes are in `matrix`; `b` has this many classes.
+    fn expand(&self, net: &mut Network, a: &Side, b: &Side, columns: usize) -> Result<(), Stop> {
+        let (rows_of, columns_of) = (
+            &self.class_of[a.class_of.clone()],
+            &self.class_of[b.class_of.clone()],
+        );
+        let entries = rows_of.len() * columns_of.len();
+        net.meter.check(entries as u64 * 8)?;
+        let mut data = net.buffer(entries);
+        let mut scope = net.scope();
+        if a.variable < b.variable {
+            scope.extend([a.variable, b.variable]);
+            for &i in rows_of {
+                let row = &self.matrix[i as usize * columns..][..columns];
+                data.extend(columns_of.iter().map(|&j| row[j as usize]));
+            }
+        } else {
+            scope.extend([b.variable, a.variable]);
+            for &j in columns_of {
+                data.extend(
+                    rows_of
+                        .iter()
+                        .map(|&i| self.matrix[i as usize * columns + j as usize]),
+                );
+            }
+        }
+        net.add(scope, data)
+    }
 }
 
 /// The hub variables of a tensor, each with the layouts whose subsets are its values.
-fn hubs(net: &mut Network, shared: &[LayoutId], how: Hubs) -> Vec<(Var, Vec<LayoutId>)> {
-    let mut hub = |layouts: &[LayoutId]| (net.variable(vec![0; 1 << layouts.len()]), layouts.to_vec());
-    match how {
-        Hubs::Subsets(most) if !shared.is_empty() && shared.len() <= most.min(16) as usize => {
-            vec![hub(shared)]
-        }
-        _ => shared.chunks(1).map(hub).collect(),
-    }
+fn hubs(net: &mut Network, shared: &[LayoutId], how: Hubs) -> Result<Vec<(Var, Vec<LayoutId>)>, Stop> {
+    let together = match how {
+        Hubs::Subsets(most) if shared.len() <= most.min(16) as usize => shared.len(),
+        _ => 1,
+    };
+    let mut hub = |layouts: &[LayoutId]| {
+        let v = net.variable((0..1usize << layouts.len()).map(|_| 0))?;
+        Ok((v, layouts.to_vec()))
+    };
+    shared.chunks(together.max(1)).map(&mut hub).collect()
 }
 
 fn chosen(layouts: &[LayoutId], subset: u32) -> impl Iterator<Item = LayoutId> + '_ {
@@ -241,15 +388,7 @@ fn chosen(layouts: &[LayoutId], subset: u32) -> impl Iterator<Item = LayoutId> +
         .map(|(_, l)| *l)
 }
 
-/// Adds a table over two variables, given with `a` varying slowest and `columns` values of `b`.
-fn pair(net: &mut Network, a: Var, b: Var, data: Vec<u64>, columns: usize) -> Result<(), Contradiction> {
-    if a < b {
-        return net.add(vec![a, b], data);
-    }
-    let rows = data.len() / columns;
-    let turned = (0..columns)
-        .flat_map(|c| (0..rows).map(move |r| (r, c)))
-        .map(|(r, c)| data[r * columns + c])
-        .collect();
-    net.add(vec![b, a], turned)
+fn fill<T: Copy>(items: &mut Vec<T>, len: usize, with: T) {
+    items.clear();
+    items.resize(len, with);
 }

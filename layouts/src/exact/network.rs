@@ -4,7 +4,12 @@
 //! Invariants: scopes ascend; every table holds one cost per tuple of *current* values, the last variable varying
 //! fastest; the least entry of a table is 0, what was subtracted being in `constant`, so that `constant` is a lower
 //! bound at any moment; costs of [`INF`] or more are forbidden tuples.
+//!
+//! What the network holds is counted by its meter before it is allocated. Buffers of tables that are gone serve tables to
+//! come, by powers of two: half the time went into the allocator without that.
 
+use super::Stop;
+use crate::meter::Meter;
 use crate::problem::MAX_TOTAL;
 
 /// A variable.
@@ -26,69 +31,130 @@ pub(super) struct Table {
     pub data: Vec<u64>,
 }
 
-/// Buffers above this many entries go back to the allocator.
-const SPARE_ENTRIES: usize = 4096;
+/// The current values of a variable at some moment: where their list starts in [`Network::lists`] (or [`ALL`]), and how
+/// many they are. A list is never changed, so that what was recorded earlier keeps its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Domain {
+    start: u32,
+    pub size: u32,
+}
+
+/// Every original value is there.
+const ALL: u32 = u32::MAX;
+
+/// Buffers above this many entries (a power of two) go back to the allocator.
+const SPARE_CLASSES: usize = 13;
+
+/// Bytes that a variable takes beside its costs: its entries in the lists below, in the elimination and in the records.
+const VARIABLE_BYTES: u64 = 160;
 
 /// The network.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Network {
     /// A lower bound on every assignment; the optimum once nothing else is left.
     pub constant: u64,
-    /// Current values of each variable, as original indices, ascending.
-    pub values: Vec<Vec<u32>>,
     /// Cost of each current value.
     pub unary: Vec<Vec<u64>>,
     pub tables: Vec<Table>,
     /// Live tables of each variable.
     pub of: Vec<Vec<u32>>,
-    /// For each original value, the stamp at which it was removed (`u32::MAX`: never); empty when none was.
-    removed: Vec<Vec<u32>>,
+    /// Start of each variable's list of values.
+    starts: Vec<u32>,
+    /// Lists of original values, ascending.
+    lists: Vec<u32>,
     free: Vec<u32>,
-    /// Buffers of tables that are gone, for tables to come: allocation was a quarter of the time without.
-    spare: Vec<(Vec<Var>, Vec<u64>)>,
-    /// Bytes of all live tables.
-    pub bytes: u64,
+    /// Buffers by the logarithm of their capacity.
+    spare: [Vec<Vec<u64>>; SPARE_CLASSES],
+    spare_scopes: Vec<Vec<u32>>,
+    pub meter: Meter,
 }
 
-/// Some variable has no value left, or every tuple of a table is forbidden.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Contradiction;
-
 impl Network {
-    pub fn variable(&mut self, unary: Vec<u64>) -> Var {
-        self.values.push((0..unary.len() as u32).collect());
+    pub fn new(meter: Meter) -> Self {
+        Self {
+            constant: 0,
+            unary: Vec::new(),
+            tables: Vec::new(),
+            of: Vec::new(),
+            starts: Vec::new(),
+            lists: Vec::new(),
+            free: Vec::new(),
+            spare: Default::default(),
+            spare_scopes: Vec::new(),
+            meter,
+        }
+    }
+
+    /// How many variables there ever were.
+    pub fn len(&self) -> usize {
+        self.unary.len()
+    }
+
+    /// A new variable; its costs are given in order of its values.
+    pub fn variable(&mut self, costs: impl ExactSizeIterator<Item = u64>) -> Result<Var, Stop> {
+        self.meter.take(VARIABLE_BYTES + costs.len() as u64 * 8)?;
+        let mut unary = self.buffer(costs.len());
+        unary.extend(costs);
         self.unary.push(unary);
-        self.of.push(Vec::new());
-        self.removed.push(Vec::new());
-        self.values.len() as Var - 1
+        let of = self.scope();
+        self.of.push(of);
+        self.starts.push(ALL);
+        Ok(self.unary.len() as Var - 1)
     }
 
     pub fn size(&self, v: Var) -> usize {
-        self.values[v as usize].len()
+        self.unary[v as usize].len()
+    }
+
+    pub fn domain(&self, v: Var) -> Domain {
+        Domain {
+            start: self.starts[v as usize],
+            size: self.unary[v as usize].len() as u32,
+        }
+    }
+
+    /// The original value at a position of a domain.
+    pub fn value(&self, domain: Domain, position: u32) -> u32 {
+        match domain.start {
+            ALL => position,
+            start => self.lists[(start + position) as usize],
+        }
+    }
+
+    /// Where an original value stands in a domain; it must be there.
+    pub fn position(&self, domain: Domain, value: u32) -> usize {
+        match domain.start {
+            ALL => value as usize,
+            start => {
+                let list = &self.lists[start as usize..][..domain.size as usize];
+                list.partition_point(|&v| v < value)
+            }
+        }
     }
 
     /// Adds a table; its least entry moves to `constant`. A table over a scope that another covers is merged into that.
-    pub fn add(&mut self, scope: Vec<Var>, mut data: Vec<u64>) -> Result<(), Contradiction> {
-        let least = data.iter().copied().min().unwrap_or(0);
+    pub fn add(&mut self, scope: Vec<Var>, mut data: Vec<u64>) -> Result<(), Stop> {
+        let (mut least, mut greatest) = (INF, 0);
+        for &cost in &data {
+            least = least.min(cost);
+            greatest = greatest.max(cost);
+        }
         if least >= INF {
-            return Err(Contradiction);
+            return Err(Stop::Contradiction);
         }
-        self.constant = plus(self.constant, least);
-        let mut nothing = true;
-        for cost in &mut data {
-            if *cost < INF {
-                *cost -= least;
-            }
-            nothing &= *cost == 0;
+        if least > 0 {
+            self.constant = plus(self.constant, least);
+            data.iter_mut()
+                .for_each(|c| *c = if *c < INF { *c - least } else { INF });
         }
-        if nothing || scope.is_empty() {
-            self.recycle(scope, data);
+        if greatest == least || scope.is_empty() {
+            self.recycle(Table { scope, data });
             return Ok(());
         }
         if let [v] = scope[..] {
             let unary = &mut self.unary[v as usize];
             unary.iter_mut().zip(&data).for_each(|(u, &c)| *u = plus(*u, c));
-            self.recycle(scope, data);
+            self.recycle(Table { scope, data });
             return self.settle_unary(v);
         }
         let rarest = scope
@@ -99,10 +165,10 @@ impl Network {
         let covers = |&t: &u32| covers(&self.tables[t as usize].scope, &scope);
         if let Some(t) = self.of[rarest as usize].iter().copied().find(covers) {
             self.merge(t, &scope, &data);
-            self.recycle(scope, data);
+            self.recycle(Table { scope, data });
             return Ok(());
         }
-        self.bytes += data.len() as u64 * 8;
+        self.meter.take(table_bytes(&scope, &data))?;
         let id = self.free.pop().unwrap_or_else(|| {
             self.tables.push(Table::default());
             self.tables.len() as u32 - 1
@@ -153,52 +219,84 @@ impl Network {
     pub fn take(&mut self, t: u32) -> Table {
         let table = std::mem::take(&mut self.tables[t as usize]);
         for &v in &table.scope {
-            self.of[v as usize].retain(|&u| u != t);
+            let of = &mut self.of[v as usize];
+            if let Some(at) = of.iter().position(|&u| u == t) {
+                of.swap_remove(at);
+            }
         }
         self.free.push(t);
-        self.bytes -= table.data.len() as u64 * 8;
+        self.meter.give(table_bytes(&table.scope, &table.data));
         table
     }
 
-    /// Empty buffers for a table.
-    pub fn buffers(&mut self) -> (Vec<Var>, Vec<u64>) {
-        self.spare.pop().unwrap_or_default()
+    /// An empty buffer for `entries` costs.
+    pub fn buffer(&mut self, entries: usize) -> Vec<u64> {
+        let class = entries.next_power_of_two().trailing_zeros() as usize;
+        match self.spare.get_mut(class) {
+            None => Vec::with_capacity(entries),
+            Some(spare) => spare.pop().unwrap_or_else(|| Vec::with_capacity(1 << class)),
+        }
+    }
+
+    /// An empty buffer for a scope.
+    pub fn scope(&mut self) -> Vec<Var> {
+        self.spare_scopes.pop().unwrap_or_default()
     }
 
     /// Takes buffers back.
-    pub fn recycle(&mut self, mut scope: Vec<Var>, mut data: Vec<u64>) {
-        if data.capacity() <= SPARE_ENTRIES {
-            scope.clear();
+    pub fn recycle(&mut self, table: Table) {
+        self.recycle_costs(table.data);
+        let mut scope = table.scope;
+        scope.clear();
+        self.spare_scopes.push(scope);
+    }
+
+    fn recycle_costs(&mut self, mut data: Vec<u64>) {
+        // A class holds buffers that have room for all of it.
+        let class = data.capacity().checked_ilog2().unwrap_or(u32::MAX) as usize;
+        if let Some(spare) = self.spare.get_mut(class) {
             data.clear();
-            self.spare.push((scope, data));
+            spare.push(data);
         }
     }
 
-    /// Subtracts the least unary cost and removes forbidden values.
-    pub fn settle_unary(&mut self, v: Var) -> Result<(), Contradiction> {
+    /// Forgets a variable that is in no table any more; its domain stays known.
+    pub fn forget(&mut self, v: Var) {
+        let unary = std::mem::take(&mut self.unary[v as usize]);
+        self.meter.give(unary.len() as u64 * 8);
+        self.recycle_costs(unary);
+        let of = std::mem::take(&mut self.of[v as usize]);
+        debug_assert!(of.is_empty());
+        self.spare_scopes.push(of);
+    }
+
+    /// Subtracts the least unary cost.
+    pub fn settle_unary(&mut self, v: Var) -> Result<(), Stop> {
         let unary = &mut self.unary[v as usize];
         let least = unary.iter().copied().min().unwrap_or(INF);
         if least >= INF {
-            return Err(Contradiction);
+            return Err(Stop::Contradiction);
         }
-        unary.iter_mut().filter(|c| **c < INF).for_each(|c| *c -= least);
-        self.constant = plus(self.constant, least);
+        if least > 0 {
+            unary.iter_mut().filter(|c| **c < INF).for_each(|c| *c -= least);
+            self.constant = plus(self.constant, least);
+        }
         Ok(())
     }
 
-    /// Removes the values whose flag is false from the domain and from all tables. `stamp` is the number of variables
-    /// eliminated so far, see [`Self::position`].
-    pub fn restrict(&mut self, v: Var, keep: &[bool], stamp: u32) {
+    /// Removes the values whose flag is false from the domain and from all tables.
+    pub fn restrict(&mut self, v: Var, keep: &[bool]) -> Result<(), Stop> {
         let i = v as usize;
-        if self.removed[i].is_empty() {
-            let originals = self.values[i].last().map_or(0, |&last| last as usize + 1);
-            self.removed[i] = vec![u32::MAX; originals];
+        let (old, before) = (keep.len(), self.domain(v));
+        let kept = keep.iter().filter(|k| **k).count() as u64;
+        self.meter.take(kept * 4)?;
+        let start = self.lists.len() as u32;
+        for position in (0..before.size).filter(|&p| keep[p as usize]) {
+            let value = self.value(before, position);
+            self.lists.push(value);
         }
-        for (&value, _) in self.values[i].iter().zip(keep).filter(|(_, kept)| !**kept) {
-            self.removed[i][value as usize] = stamp;
-        }
-        let old = keep.len();
-        retain(&mut self.values[i], keep);
+        self.starts[i] = start;
+        self.meter.give((old as u64 - kept) * 8);
         retain(&mut self.unary[i], keep);
         for k in 0..self.of[i].len() {
             let t = self.of[i][k] as usize;
@@ -211,34 +309,20 @@ impl Network {
             for _ in 0..before / (old * inner) {
                 for &kept in keep {
                     if kept {
-                        table.data.copy_within(read..read + inner, write);
+                        if inner == 1 {
+                            table.data[write] = table.data[read];
+                        } else {
+                            table.data.copy_within(read..read + inner, write);
+                        }
                         write += inner;
                     }
                     read += inner;
                 }
             }
             table.data.truncate(write);
-            self.bytes -= (before - write) as u64 * 8;
+            self.meter.give((before - write) as u64 * 8);
         }
-    }
-
-    /// Where the original value `value` of `v` stood in the domain when `stamp` variables had been eliminated.
-    pub fn position(&self, v: Var, value: u32, stamp: u32) -> usize {
-        let removed = &self.removed[v as usize];
-        if removed.is_empty() {
-            return value as usize;
-        }
-        removed[..value as usize].iter().filter(|&&r| r > stamp).count()
-    }
-
-    /// How many values `v` had when `stamp` variables had been eliminated.
-    pub fn count(&self, v: Var, stamp: u32) -> usize {
-        let removed = &self.removed[v as usize];
-        if removed.is_empty() {
-            self.size(v)
-        } else {
-            removed.iter().filter(|&&r| r > stamp).count()
-        }
+        Ok(())
     }
 
     /// The variables that share a table with `v`, ascending.
@@ -250,6 +334,11 @@ impl Network {
         out.sort_unstable();
         out.dedup();
     }
+}
+
+fn table_bytes(scope: &[Var], data: &[u64]) -> u64 {
+    // The table's own record, its entry in each variable's list, its scope.
+    48 + scope.len() as u64 * 8 + data.len() as u64 * 8
 }
 
 fn retain<T: Copy>(items: &mut Vec<T>, keep: &[bool]) {

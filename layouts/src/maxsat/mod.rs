@@ -4,6 +4,7 @@
 //! `z3` has z3's optimiser solve the same encoding instead.
 //! Anytime: incumbents and bounds are streamed, and running into a limit returns the best pair.
 
+mod assumptions;
 pub mod backend;
 mod objective;
 mod oll;

@@ -14,8 +14,8 @@ use crate::encoding::{Encoding, Literal};
 /// What is minimised: `constant` plus the weights of the true literals.
 pub(crate) struct Objective {
     pub constant: u64,
-    /// Literals that cost their weight when true.
-    pub literals: Vec<(Lit, u64)>,
+    /// Literals that cost their weight when true, each with the operator whose configurations it speaks of.
+    pub literals: Vec<(Lit, u64, u32)>,
     /// Clauses that define them.
     pub clauses: Vec<Clause>,
     /// First unused variable.
@@ -94,7 +94,7 @@ impl Objective {
             if let Some(previous) = previous.replace(rung) {
                 self.clauses.push([!rung, previous].into_iter().collect());
             }
-            self.literals.push((rung, weight - below));
+            self.literals.push((rung, weight - below, group.unwrap_or(0)));
             below = weight;
         }
     }

@@ -4,6 +4,7 @@
 //! caller's thread takes the models as they come. Costs are recomputed from models: z3's upper bound can be looser.
 //! The memory limit covers the encoding only, what z3 takes while it searches is not metered.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -68,15 +69,21 @@ impl Strategy for Z3 {
             return Ok(solutions);
         }
         let mut models = 0;
+        let mut streamed = bound;
         let (send, receive) = channel();
         let outcome = std::thread::scope(|scope| {
             let solver = scope.spawn(|| optimise(&encoding, budget, send));
-            for model in receive {
+            for (model, lower) in receive {
                 // An unfinished model may leave an operator without configuration; only the last one has to be whole.
                 let assignment = encoding.decode(|v| model[v as usize]);
                 if let Some(solution) = assignment.and_then(|a| Solution::new(problem, a).ok()) {
                     models += 1;
                     keep(&mut best, solution, trace);
+                }
+                // As at the end, a bound is kept only beside an assignment that it is held against.
+                if let (Some(b), Some(lower)) = (&best, lower) {
+                    streamed = streamed.max(lower.min(b.cost));
+                    trace.bound(streamed);
                 }
             }
             solver.join()
@@ -103,7 +110,7 @@ impl Strategy for Z3 {
         let (status, proof) = judge(&outcome, best.as_ref(), budget)?;
         let lower = match (&best, status) {
             (Some(b), Status::Optimal) => b.cost,
-            (Some(b), _) => outcome.lower.unwrap_or(0).max(bound).min(b.cost),
+            (Some(b), _) => outcome.lower.unwrap_or(0).max(streamed).min(b.cost),
             // Without a model z3's bound may speak of better models than one it did not show.
             (None, _) => bound,
         };
@@ -168,8 +175,11 @@ fn keep(best: &mut Option<Solution>, solution: Solution, trace: &mut Trace<'_>) 
     }
 }
 
-/// Runs z3 on the encoding; every model goes through `models` as it is found.
-fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Vec<bool>>) -> Outcome {
+/// The values of the variables in a model, and the lower bound at that moment.
+type Found = (Vec<bool>, Option<u64>);
+
+/// Runs z3 on the encoding; every model goes through `models` as it is found, with the bound that z3 then has.
+fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Found>) -> Outcome {
     let stopped = || Outcome {
         result: SatResult::Unknown,
         model: None,
@@ -187,7 +197,7 @@ fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Vec<bool>>) -> 
             .collect();
         Bool::or(&literals)
     };
-    let optimize = Optimize::new();
+    let optimize = Rc::new(Optimize::new());
     let pairs = encoding.pairs().map(|p| p.to_vec());
     for (i, literals) in encoding.hard.iter().cloned().chain(pairs).enumerate() {
         if i % 1024 == 0 && budget.exhausted() {
@@ -201,10 +211,13 @@ fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Vec<bool>>) -> 
         }
         optimize.assert_soft(&clause(literals), *weight, None);
     }
-    let watched = variables.clone();
+    let (watched, bounded) = (variables.clone(), !encoding.soft.is_empty());
+    // Weak: the optimiser owns its handler.
+    let asked = Rc::downgrade(&optimize);
     optimize.set_model_handler(move |model| {
+        let lower = asked.upgrade().filter(|_| bounded).and_then(|o| lower_bound(&o));
         // A caller that is gone wants no more models; it has its reasons.
-        let _ = models.send(values(model, &watched));
+        let _ = models.send((values(model, &watched), lower));
     });
     if let Some(deadline) = budget.deadline {
         // 0 and the largest number mean "no limit" to z3.
@@ -219,7 +232,7 @@ fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Vec<bool>>) -> 
     let lower = if encoding.soft.is_empty() {
         Some(0)
     } else {
-        optimize.get_lower(0).and_then(|l| integer(&l.to_string()))
+        lower_bound(&optimize)
     };
     let model = match result {
         SatResult::Unsat => None,
@@ -231,6 +244,10 @@ fn optimise(encoding: &Encoding, budget: &Budget, models: Sender<Vec<bool>>) -> 
         lower,
         reason: optimize.get_reason_unknown().unwrap_or_default(),
     }
+}
+
+fn lower_bound(optimize: &Optimize) -> Option<u64> {
+    optimize.get_lower(0).and_then(|l| integer(&l.to_string()))
 }
 
 /// Checks while another thread watches the budget.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use relayout_layouts::generate::{Random, random};
-use relayout_layouts::{Budget, Problem, STRATEGIES, Status, Trace, check, strategy_by_name};
+use relayout_layouts::exact::Exact;
+use relayout_layouts::generate::{Blocks, Random, blocks, random};
+use relayout_layouts::{Budget, Problem, STRATEGIES, Status, Strategy, Trace, check, strategy_by_name};
 
 fn hard() -> Problem {
     random(&Random {
@@ -104,4 +105,43 @@ fn cancelling_stops_a_run() {
         check_limited(&problem, "maxsat", &budget, &[Status::Timeout]);
     });
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// A large model: building its network is most of the work, and limits must be kept there too.
+#[test]
+fn limits_are_kept_while_the_network_is_built() {
+    let problem = blocks(&Blocks {
+        layers: 1000,
+        ..Blocks::default()
+    })
+    .unwrap();
+    let unlimited = Exact::default()
+        .solve(&problem, &Budget::default(), &mut Trace::silent())
+        .unwrap();
+    let optimum = unlimited.best().unwrap().cost;
+    let limit = 1 << 20;
+    assert!(unlimited.peak_bytes > 4 * limit);
+    let cancelled = Budget::default();
+    cancelled.cancel.store(true, Ordering::Relaxed);
+    for (budget, expected) in [
+        (Budget::default().with_memory_limit(limit), Status::OutOfMemory),
+        (Budget::default().with_time_limit(Duration::ZERO), Status::Timeout),
+        (cancelled, Status::Timeout),
+    ] {
+        check_limited(&problem, "exact", &budget, &[expected]);
+        let s = Exact::default()
+            .solve(&problem, &budget, &mut Trace::silent())
+            .unwrap();
+        assert!(s.lower_bound <= optimum, "{expected}");
+        assert!(s.peak_bytes <= limit, "{expected}: {}", s.peak_bytes);
+    }
+    // What was eliminated until memory ran out has raised the bound.
+    let s = Exact::default()
+        .solve(
+            &problem,
+            &Budget::default().with_memory_limit(limit),
+            &mut Trace::silent(),
+        )
+        .unwrap();
+    assert!(s.lower_bound > problem.sum_of_minimum_costs());
 }

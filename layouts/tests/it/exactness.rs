@@ -66,7 +66,12 @@ fn exact_strategies_equal_brute_force() {
 #[test]
 fn exact_strategies_equal_brute_force_on_many() {
     if slow("10,000 random problems against brute force") {
-        small_problems(10_000).for_each(|(seed, problem)| check_exact(seed, &problem));
+        for (seed, problem) in small_problems(10_000) {
+            check_exact(seed, &problem);
+            check_switches(seed, &problem);
+            check_ranking(seed, &problem, 8, 1);
+            check_ranking(seed, &problem, 4, 2 + seed as usize % 2);
+        }
     }
 }
 
@@ -84,23 +89,26 @@ fn answers_do_not_depend_on_chance() {
     }
 }
 
+/// Each switch off, and all of them: subset hubs and Boolean ones among others agree.
+fn check_switches(seed: u64, problem: &Problem) {
+    let optimum = brute_force(problem);
+    let alone = SWITCHES.iter().map(|&(name, _)| vec![name]);
+    let all = std::iter::once(SWITCHES.iter().map(|&(name, _)| name).collect());
+    for off in alone.chain(all) {
+        let exact = off
+            .iter()
+            .try_fold(Exact::default(), |e, name| e.without(name))
+            .unwrap();
+        let s = exact
+            .solve(problem, &Budget::default(), &mut Trace::silent())
+            .unwrap();
+        assert_eq!(s.best().map(|b| b.cost), optimum, "seed {seed} without {off:?}");
+    }
+}
+
 #[test]
 fn every_switch_of_exact_can_be_off() {
-    for (seed, problem) in small_problems(150) {
-        let optimum = brute_force(&problem);
-        let alone = SWITCHES.iter().map(|&(name, _)| vec![name]);
-        let all = std::iter::once(SWITCHES.iter().map(|&(name, _)| name).collect());
-        for off in alone.chain(all) {
-            let exact = off
-                .iter()
-                .try_fold(Exact::default(), |e, name| e.without(name))
-                .unwrap();
-            let s = exact
-                .solve(&problem, &Budget::default(), &mut Trace::silent())
-                .unwrap();
-            assert_eq!(s.best().map(|b| b.cost), optimum, "seed {seed} without {off:?}");
-        }
-    }
+    small_problems(150).for_each(|(seed, problem)| check_switches(seed, &problem));
     let unknown = Exact::default().without("dominence").unwrap_err();
     assert_eq!(unknown.nearest, "dominance");
 }
@@ -167,37 +175,110 @@ fn program(problem: &Problem, assignment: &[relayout_layouts::ConfigId]) -> (Vec
     )
 }
 
+type Program = (Vec<u32>, Vec<(u32, u32)>);
+
+/// In how many tensors' parts two programs differ.
+fn distance(a: &Program, b: &Program) -> usize {
+    let part = |p: &Program, t: usize| -> (u32, Vec<u32>) {
+        let to = p.1.iter().filter(|c| c.0 as usize == t).map(|c| c.1);
+        (p.0[t], to.collect())
+    };
+    (0..a.0.len()).filter(|&t| part(a, t) != part(b, t)).count()
+}
+
+/// The k best are the cheapest programs, in order; with a minimum distance, all that were left out are near to one that
+/// is no dearer.
+fn check_ranking(seed: u64, problem: &Problem, k: usize, min_distance: usize) {
+    let mut cheapest = std::collections::BTreeMap::new();
+    for assignment in crate::support::all_assignments(problem) {
+        if let Ok(c) = relayout_layouts::check(problem, &assignment) {
+            let cost = cheapest.entry(program(problem, &assignment)).or_insert(c.cost);
+            *cost = c.cost.min(*cost);
+        }
+    }
+    let budget = Budget {
+        k,
+        min_distance,
+        ..Budget::default()
+    };
+    let s = Exact::default()
+        .solve(problem, &budget, &mut Trace::silent())
+        .unwrap();
+    let found: Vec<(Program, u64)> = s
+        .ranked
+        .iter()
+        .map(|r| (program(problem, &r.assignment), r.cost))
+        .collect();
+    assert!(found.len() <= k && found.is_sorted_by_key(|f| f.1), "seed {seed}");
+    for (i, (a, cost)) in found.iter().enumerate() {
+        assert_eq!(
+            *cost, cheapest[a],
+            "seed {seed}: a program has a cheaper assignment"
+        );
+        for (b, _) in &found[..i] {
+            assert!(distance(a, b) >= min_distance, "seed {seed}");
+        }
+    }
+    let last = if found.len() < k {
+        u64::MAX
+    } else {
+        found.last().map_or(0, |f| f.1)
+    };
+    for (left_out, &cost) in cheapest.iter().filter(|c| *c.1 < last) {
+        assert!(
+            found
+                .iter()
+                .any(|(f, c)| *c <= cost && distance(f, left_out) < min_distance),
+            "seed {seed}: a program of cost {cost} is missing from {found:?}"
+        );
+    }
+}
+
 #[test]
 fn the_k_best_are_the_cheapest_of_different_programs() {
     for (seed, problem) in small_problems(120) {
-        let mut cheapest = std::collections::BTreeMap::new();
-        for assignment in crate::support::all_assignments(&problem) {
-            if let Ok(c) = relayout_layouts::check(&problem, &assignment) {
-                let cost = cheapest.entry(program(&problem, &assignment)).or_insert(c.cost);
-                *cost = c.cost.min(*cost);
-            }
-        }
-        let mut expected: Vec<u64> = cheapest.into_values().collect();
-        expected.sort_unstable();
-        expected.truncate(8);
-        let budget = Budget {
-            k: 8,
-            ..Budget::default()
+        check_ranking(seed, &problem, 8, 1);
+    }
+}
+
+#[test]
+fn the_k_best_keep_a_minimum_distance() {
+    for (seed, problem) in small_problems(80) {
+        check_ranking(seed, &problem, 4, 2);
+        check_ranking(seed, &problem, 3, 3);
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    for seed in 0..6 {
+        let piece = |i: u64| {
+            let p = Random {
+                operators: 12 + i as usize,
+                window: 4,
+                odd: seed % 2 == 1,
+                seed: 100 * seed + i,
+                ..Random::default()
+            };
+            random(&p).unwrap()
         };
-        let s = Exact::default()
-            .solve(&problem, &budget, &mut Trace::silent())
-            .unwrap();
-        let found: Vec<u64> = s.ranked.iter().map(|r| r.cost).collect();
-        assert_eq!(found, expected, "seed {seed}");
-        let programs: std::collections::BTreeSet<_> = s
-            .ranked
-            .iter()
-            .map(|r| program(&problem, &r.assignment))
-            .collect();
+        let problem = crate::support::side_by_side(&(0..9).map(piece).collect::<Vec<_>>());
+        let solve = |threads| {
+            let budget = Budget {
+                threads,
+                ..Budget::default()
+            };
+            Exact::default()
+                .solve(&problem, &budget, &mut Trace::silent())
+                .unwrap()
+        };
+        let (one, two, eight) = (solve(1), solve(2), solve(8));
+        assert_eq!(one.status, two.status, "seed {seed}");
         assert_eq!(
-            programs.len(),
-            found.len(),
-            "seed {seed}: two of the k best are one program"
+            one.best().map(|b| b.cost),
+            two.best().map(|b| b.cost),
+            "seed {seed}"
         );
+        assert_eq!(two.ranked, eight.ranked, "seed {seed}");
     }
 }

@@ -111,6 +111,39 @@ pub fn small_problems(count: usize) -> impl Iterator<Item = (u64, Problem)> {
         .take(count)
 }
 
+/// Several problems as one that falls into pieces.
+pub fn side_by_side(problems: &[Problem]) -> Problem {
+    let mut b = builder();
+    for p in problems {
+        let base = b.tensors.len();
+        for t in p.tensors() {
+            b.tensor(TensorSpec {
+                name: t.name.clone(),
+                layouts: t.layouts.clone(),
+                transpose: t.transpose.chunks(t.layouts.len()).map(<[_]>::to_vec).collect(),
+                constant: t.constant,
+                bundle: t.bundle,
+                ..TensorSpec::default()
+            });
+        }
+        for o in p.operators() {
+            let config = |c: relayout_layouts::problem::Config<'_>| ConfigSpec {
+                inputs: c.inputs.iter().map(|l| l.index()).collect(),
+                output: c.output.index(),
+                cost: c.cost,
+                terms: None,
+            };
+            b.operator(OperatorSpec {
+                name: o.name.clone(),
+                inputs: o.inputs.iter().map(|t| base + t.index()).collect(),
+                output: base + o.output.index(),
+                configs: o.configs().map(|(_, c)| config(c)).collect(),
+            });
+        }
+    }
+    b.build().expect("pieces are valid")
+}
+
 /// Whether the slow tests were asked for; says so when they were not.
 pub fn slow(what: &str) -> bool {
     let asked = std::env::var_os("RELAYOUT_SLOW").is_some_and(|v| v == "1");
