@@ -8,7 +8,8 @@ min-degree tree after variable elimination (`-B=1 -O=-2 -p=-8`).
 The wheel 1.4.0.1 proves wrong optima when a decomposition and dead-end elimination come together: 1447 in place of 1443 on
 random-100-w3-l3-2 under BTD, 465 in place of 462 on seed 1055 of the medium instances under russian doll search. The program 1.1.1, RC2
 and the wheel without dead-end elimination agree on the smaller ones, so that elimination is off there; hybrid best-first search too,
-which is incompatible with one of the two and costs time in the other.
+which is incompatible with one of the two and costs time in the other. Russian doll search may still claim more than its assignment costs
+(533 and 531 on seed 1678); such an answer is reported as different.
 """
 
 import math
