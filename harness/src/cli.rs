@@ -143,6 +143,9 @@ pub struct SolveArgs {
     /// How many solutions are wanted, cheapest first; strategies that cannot enumerate give one
     #[arg(short, value_name = "N", default_value_t = 1, value_parser = count)]
     pub k: usize,
+    /// In how many tensors any two of the solutions must differ (layout produced or conversions), at least
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
+    pub min_distance: usize,
     /// Seed of whatever the strategy draws
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,

@@ -26,6 +26,7 @@ pub fn solve(args: &SolveArgs) -> Result<Exit, CommandError> {
             k: args.k,
             seed: args.seed,
             threads: args.threads,
+            min_distance: args.min_distance,
             cancel,
             ..Budget::default()
         }

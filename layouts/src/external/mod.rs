@@ -138,7 +138,8 @@ impl Strategy for External {
                 ending(&reaped, &stderr_tail)
             };
             let mut solutions = answer.finish(&ending, trace)?;
-            solutions.peak_bytes = reaped.peak_bytes;
+            // Linux counts what the process had resident between fork and exec, which was ours. Its own can't pass the limit.
+            solutions.peak_bytes = reaped.peak_bytes.min(memory);
             Ok(solutions)
         });
         outcome.map_err(|refused| match refused {
