@@ -18,7 +18,7 @@ from .instance import load, price
 from .peers import peer, present
 from .run import HERE
 
-# One option set each: answers are compared, not times. toulbar2 without a decomposition, for its wheel is not sound with one.
+# One option set each: answers are compared, not times.
 PEERS = {"toulbar2": "plain", "rc2": "plain"}
 BATCH = 100
 

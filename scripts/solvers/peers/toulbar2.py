@@ -5,11 +5,8 @@ the PATH (Debian has 1.1.1), that program with the seconds it reports itself, wh
 the search without a decomposition, BTD on a min-fill tree (`-B=1 -O=-3`), the same with russian doll search (`-B=2`), and BTD on a
 min-degree tree after variable elimination (`-B=1 -O=-2 -p=-8`).
 
-The wheel 1.4.0.1 proves wrong optima when a decomposition and dead-end elimination come together: 1447 in place of 1443 on
-random-100-w3-l3-2 under BTD, 465 in place of 462 on seed 1055 of the medium instances under russian doll search. The program 1.1.1, RC2
-and the wheel without dead-end elimination agree on the smaller ones, so that elimination is off there; hybrid best-first search too,
-which is incompatible with one of the two and costs time in the other. Russian doll search may still claim more than its assignment costs
-(533 and 531 on seed 1678); such an answer is reported as different.
+The wheel 1.4.0.1 proves a wrong optimum when BTD, hybrid best-first search and dead-end elimination come together: 1447 in place of
+1443 on random-100-w3-l3-2, where the program 1.1.1, RC2 and the wheel without either say 1443. Both are off there.
 """
 
 import math
@@ -79,6 +76,10 @@ def solve(loaded, seconds):
         found = loaded.Solve(timeLimit=max(1, math.ceil(seconds)))
     except pytoulbar2.tb2.SolverOut:
         return Answer("timeout")
+    finally:
+        loaded.CFN.timerStop()  # it would ring in the next solve of this process
+    if pytoulbar2.tb2.option.limited:
+        return Answer("timeout")  # what was found is not proven
     if found is None:
         return Answer("infeasible")
     values, cost, _ = found
