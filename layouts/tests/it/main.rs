@@ -1,5 +1,6 @@
 //! Integration tests of the crate.
 
+mod allocation;
 mod anytime;
 mod budgets;
 mod cfn_import;

@@ -1,6 +1,6 @@
 //! What `treewidth` says it takes, against an allocator that counts: wanted and allocated bytes differ by a tenth at most.
 //!
-//! A test binary of its own, since the allocator is the whole program's.
+//! The allocator is the whole test program's; it counts each thread by itself.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
