@@ -1,9 +1,8 @@
 //! `relayout profile`: the measured kernels of a run, layout against layout.
 
-use super::{CommandError, Exit, output};
+use super::{CommandError, Exit, RunFolder, output};
 use crate::analysis::{kernel_classes, kernel_operations};
 use crate::cli::ProfileArgs;
-use crate::machine;
 use crate::profiler::{Table, read_table};
 use relayout_compiler::cost::{Coefficients, FitSample, fit};
 use serde_json::json;
@@ -23,7 +22,9 @@ pub fn profile(args: &ProfileArgs) -> Result<Exit, CommandError> {
     }
     let table = read_table(&file).map_err(CommandError::input)?;
     if args.fit {
-        return fitted(&table);
+        let folder = file.parent().unwrap_or(&file);
+        let cpu = RunFolder::manifest(folder)?.map(|m| m.machine.cpu);
+        return fitted(&table, cpu.as_deref().unwrap_or("an unknown machine"));
     }
     let operations = kernel_operations(&table.units);
     let classes = kernel_classes(&operations);
@@ -78,8 +79,8 @@ pub fn profile(args: &ProfileArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Coefficients of the shipped `cpu` target, fitted to the table's kernels, as a coefficient file.
-fn fitted(table: &Table) -> Result<Exit, CommandError> {
+/// Coefficients of the shipped `cpu` target, fitted to the table's kernels, as a coefficient file; `cpu` is where they were timed.
+fn fitted(table: &Table, cpu: &str) -> Result<Exit, CommandError> {
     let samples: Vec<FitSample> = table
         .units
         .iter()
@@ -97,10 +98,9 @@ fn fitted(table: &Table) -> Result<Exit, CommandError> {
     let mut text = format!(
         "# Nanoseconds per unit of each cost term on one core (compiler/src/cost/terms.rs has the units). The analytic model is the
 # product of a configuration's terms with these. Fitted by `relayout profile RUN --fit` to {} kernels timed alone on
-# {}: median deviation {:.0}%, before {:.0}%. At each term: in how many of these kernels it occurs; those
+# {cpu}: median deviation {:.0}%, before {:.0}%. At each term: in how many of these kernels it occurs; those
 # that occur in none are estimates.\n",
         samples.len(),
-        machine::fingerprint().cpu,
         100.0 * fit.error_after,
         100.0 * fit.error_before,
     );

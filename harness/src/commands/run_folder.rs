@@ -15,6 +15,26 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
+    /// Reads `run.json` alone; a warning where it is not there.
+    ///
+    /// # Errors
+    /// When it is malformed.
+    pub fn manifest(folder: &Path) -> Result<Option<RunManifest>, CommandError> {
+        let path = folder.join("run.json");
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|e| CommandError::in_file(&path, e)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                output::warn(&format!(
+                    "{}: no run.json; machine and settings are unknown",
+                    folder.display()
+                ));
+                Ok(None)
+            }
+            Err(e) => Err(CommandError::in_file(&path, e)),
+        }
+    }
     /// Reads a run's folder. Records that are damaged or unfinished are left out, with a warning.
     ///
     /// # Errors
@@ -26,18 +46,7 @@ impl RunFolder {
             let help = Some("name the folder that `relayout run` wrote, such as results/quick".to_owned());
             return Err(CommandError::Usage { message, help });
         }
-        let path = folder.join("run.json");
-        let manifest = match std::fs::read(&path) {
-            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|e| CommandError::in_file(&path, e))?),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                output::warn(&format!(
-                    "{}: no run.json; machine and settings are unknown",
-                    folder.display()
-                ));
-                None
-            }
-            Err(e) => return Err(CommandError::in_file(&path, e)),
-        };
+        let manifest = Self::manifest(folder)?;
         let contents = journal::read(&journal_folder).map_err(CommandError::input)?;
         for corrupt in &contents.corrupt {
             output::warn(&format!(

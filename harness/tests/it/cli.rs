@@ -300,6 +300,8 @@ fn a_profile_is_shown_in_both_forms() {
         .json();
     assert_eq!(object["operations"][0]["variants"][0]["variant"], "nhwc");
     let fitted = relayout(&["profile", path, "--fit"]).expect(0).out;
+    // The machine is that of the run, not this one.
+    assert!(fitted.contains("an unknown machine"), "{fitted}");
     let coefficients = relayout_compiler::cost::Coefficients::parse(&fitted).expect("a coefficient file");
     assert!(
         (coefficients.get("conv.nhwc") * 1e3 - 1.0).abs() < 0.05,
