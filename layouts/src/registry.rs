@@ -5,7 +5,7 @@ use crate::greedy::Greedy;
 use crate::local::Local;
 use crate::maxsat::{MaxSat, SatSolver};
 use crate::nearest::nearest;
-use crate::rule_based::{NeoCpu, RuleBased, SmartMem, Xla};
+use crate::rule_based::{NEOCPU, RuleBased, SMARTMEM, XLA};
 use crate::strategy::Strategy;
 use crate::treewidth::Treewidth;
 
@@ -125,7 +125,7 @@ pub const STRATEGIES: &[StrategyInfo] = &[
         exact: false,
         missing: None,
         solvers: &[],
-        make: || Box::new(Xla),
+        make: || Box::new(XLA),
     },
     StrategyInfo {
         name: "smartmem",
@@ -133,7 +133,7 @@ pub const STRATEGIES: &[StrategyInfo] = &[
         exact: false,
         missing: None,
         solvers: &[],
-        make: || Box::new(SmartMem),
+        make: || Box::new(SMARTMEM),
     },
     StrategyInfo {
         name: "neocpu",
@@ -141,7 +141,7 @@ pub const STRATEGIES: &[StrategyInfo] = &[
         exact: false,
         missing: None,
         solvers: &[],
-        make: || Box::new(NeoCpu),
+        make: || Box::new(NEOCPU),
     },
     StrategyInfo {
         name: "treewidth",

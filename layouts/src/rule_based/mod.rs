@@ -25,10 +25,6 @@ mod smartmem;
 mod view;
 mod xla;
 
-pub use neocpu::NeoCpu;
-pub use smartmem::SmartMem;
-pub use xla::Xla;
-
 use crate::hints::Verdict;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
@@ -58,6 +54,44 @@ impl Strategy for RuleBased {
         trace: &mut Trace<'_>,
     ) -> Result<Solutions, SolveError> {
         answer(problem, trace, |view| rule_based(view, budget))
+    }
+}
+
+/// A published heuristic of the same kind: rules that make a plan in one go.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    name: &'static str,
+    rules: fn(&View<'_>) -> Plan,
+}
+
+/// XLA's layout assignment in three phases (`xla.rs`).
+pub const XLA: Published = Published {
+    name: "xla",
+    rules: xla::three_phases,
+};
+/// SmartMem's layouts by reduction dimension (`smartmem.rs`).
+pub const SMARTMEM: Published = Published {
+    name: "smartmem",
+    rules: smartmem::by_reduction_dimension,
+};
+/// NeoCPU's one blocked format for all convolutions (`neocpu.rs`).
+pub const NEOCPU: Published = Published {
+    name: "neocpu",
+    rules: neocpu::blocked_flow,
+};
+
+impl Strategy for Published {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn solve(
+        &self,
+        problem: &Problem,
+        _budget: &Budget,
+        trace: &mut Trace<'_>,
+    ) -> Result<Solutions, SolveError> {
+        answer(problem, trace, self.rules)
     }
 }
 

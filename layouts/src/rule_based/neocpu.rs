@@ -13,31 +13,10 @@
 //! Constants are packed ahead of time, as there. Not reproduced: the search over blocks and loop schedules per convolution
 //! by measured times, and the global dynamic program over its results, both of which read costs.
 
+use super::Plan;
 use super::view::View;
-use super::{Plan, answer};
-use crate::problem::Problem;
-use crate::strategy::{Budget, Solutions, SolveError, Strategy, Trace};
 
-/// The strategy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NeoCpu;
-
-impl Strategy for NeoCpu {
-    fn name(&self) -> &str {
-        "neocpu"
-    }
-
-    fn solve(
-        &self,
-        problem: &Problem,
-        _budget: &Budget,
-        trace: &mut Trace<'_>,
-    ) -> Result<Solutions, SolveError> {
-        answer(problem, trace, blocked_flow)
-    }
-}
-
-fn blocked_flow(view: &View<'_>) -> Plan {
+pub(super) fn blocked_flow(view: &View<'_>) -> Plan {
     let nodes = view.nodes();
     let form = common_form(view);
     let (mut anchored, mut tolerant, mut dependent) = (0, 0, 0);

@@ -11,32 +11,11 @@
 //! Not reproduced: elimination of logical transposes and reshapes by index arithmetic (an instance says itself where one is an
 //! alias), texture memory and its two-and-a-half dimensional layouts, and the tuning that follows.
 
+use super::Plan;
 use super::view::View;
-use super::{Plan, answer};
 use crate::id::{LayoutId, TensorId};
-use crate::problem::Problem;
-use crate::strategy::{Budget, Solutions, SolveError, Strategy, Trace};
 
-/// The strategy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SmartMem;
-
-impl Strategy for SmartMem {
-    fn name(&self) -> &str {
-        "smartmem"
-    }
-
-    fn solve(
-        &self,
-        problem: &Problem,
-        _budget: &Budget,
-        trace: &mut Trace<'_>,
-    ) -> Result<Solutions, SolveError> {
-        answer(problem, trace, by_reduction_dimension)
-    }
-}
-
-fn by_reduction_dimension(view: &View<'_>) -> Plan {
+pub(super) fn by_reduction_dimension(view: &View<'_>) -> Plan {
     let nodes = view.nodes();
     let suits = Suits::of(view);
     let mut chosen: Vec<Option<usize>> = vec![None; nodes.len()];

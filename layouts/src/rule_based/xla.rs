@@ -11,32 +11,11 @@
 //! Not reproduced: priorities among constraints beyond these, fusion-aware choices, tiled layouts and memory spaces, layouts of
 //! called computations. Which layouts an influential operator prefers is data of the target here (the hints), not code.
 
+use super::Plan;
 use super::propagate::Propagation;
 use super::view::View;
-use super::{Plan, answer};
-use crate::problem::Problem;
-use crate::strategy::{Budget, Solutions, SolveError, Strategy, Trace};
 
-/// The strategy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Xla;
-
-impl Strategy for Xla {
-    fn name(&self) -> &str {
-        "xla"
-    }
-
-    fn solve(
-        &self,
-        problem: &Problem,
-        _budget: &Budget,
-        trace: &mut Trace<'_>,
-    ) -> Result<Solutions, SolveError> {
-        answer(problem, trace, three_phases)
-    }
-}
-
-fn three_phases(view: &View<'_>) -> Plan {
+pub(super) fn three_phases(view: &View<'_>) -> Plan {
     let mut state = Propagation::new(view, None);
     let mut influential = 0;
     for (i, node) in view.nodes().iter().enumerate() {
