@@ -31,6 +31,7 @@ fn kernel_sources() -> Vec<PathBuf> {
         "affine.rs",
         "kernels.rs",
         "schedule.rs",
+        "stage_plan.rs",
         "unit.rs",
         "workspace.rs",
     ];

@@ -18,6 +18,7 @@ pub mod library;
 pub mod memory;
 pub mod pipeline;
 pub mod schedule;
+pub mod stage_plan;
 pub mod target;
 pub mod unit;
 pub mod vmgen;

@@ -1,7 +1,7 @@
 //! Index and scalar expressions as C text.
 
 use crate::affine::{Ranges, mentions, stride, substitute_one};
-use crate::schedule::{Typing, depends};
+use crate::stage_plan::{Typing, depends};
 use relayout_ir::annotation::DType;
 use relayout_ir::index::{Arena, Idx};
 use relayout_ir::program::{Access, BinaryOp, Buffer, BufferId, Combiner, Scalar, Stage, UnaryOp};

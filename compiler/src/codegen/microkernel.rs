@@ -5,7 +5,7 @@ use crate::affine::{self, Ranges, mentions, stride, substitute_one};
 use crate::codegen::c::{
     Printer, buffer_name, combine, combine_vectors, element_type, horizontal, identity, var_name,
 };
-use crate::schedule::{RegisterDim, StagePlan, Typing, Vectors};
+use crate::stage_plan::{RegisterDim, StagePlan, Typing, Vectors};
 use relayout_ir::annotation::DType;
 use relayout_ir::index::Arena;
 use relayout_ir::program::{Access, BinaryOp, Buffer, BufferId, Combiner, Loop, Scalar, Stage, StageBody};
@@ -194,7 +194,7 @@ fn guarded_copy<'a>(plan: &'a StagePlan, x: &SymVar) -> Option<Guarded<'a>> {
     while let Some(c) = pending.pop() {
         match c {
             Scalar::Binary(BinaryOp::And, a, b) => pending.extend([&**b, &**a]),
-            c if !crate::schedule::depends(c, x) => guarded.outer.push(c),
+            c if !crate::stage_plan::depends(c, x) => guarded.outer.push(c),
             Scalar::Binary(op @ (BinaryOp::Less | BinaryOp::LessEqual), a, b) => {
                 let (Scalar::Index(a), Scalar::Index(b)) = (&**a, &**b) else {
                     return None;
@@ -217,7 +217,7 @@ fn guarded_copy<'a>(plan: &'a StagePlan, x: &SymVar) -> Option<Guarded<'a>> {
 }
 
 /// The innermost loop in three pieces, none of which has a branch.
-fn print_guarded(g: &Guarded<'_>, item: &crate::schedule::Item, printer: &Printer<'_>, text: &mut Text) {
+fn print_guarded(g: &Guarded<'_>, item: &crate::stage_plan::Item, printer: &Printer<'_>, text: &mut Text) {
     let (name, extent) = (var_name(&item.var), printer.index(&item.extent));
     let bound = |start: &str, f: &str, es: &[SymExpr]| {
         es.iter().fold(start.to_owned(), |acc, e| {

@@ -8,7 +8,8 @@ use relayout_compiler::extract::{
     CallSpec, CostModel, DomainPolicy, Extraction, Pricing, Role, ShapeBinding, extract,
 };
 use relayout_compiler::pipeline::{CompileOptions, CompileReport, Pass, lower};
-use relayout_compiler::schedule::{Vectors, schedule};
+use relayout_compiler::schedule::schedule;
+use relayout_compiler::stage_plan::Vectors;
 use relayout_compiler::target::Target;
 use relayout_ir::graph::{Expr, Module};
 use relayout_ir::program::StageBody;
