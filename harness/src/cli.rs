@@ -501,9 +501,12 @@ pub struct BlocksArgs {
     /// No residual connection around a layer
     #[arg(long)]
     pub no_skip: bool,
-    /// Scale each cost at random within this many percent
+    /// Scale costs at random within this many percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     pub perturb: u64,
+    /// Scale this many percent of the costs, drawn at random
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    pub share: u64,
     /// Renumber operators and tensors at random and drop names
     #[arg(long)]
     pub shuffle: bool,

@@ -1,7 +1,7 @@
 //! Writes a generated instance: `cargo run --release -p relayout-layouts --example generate -- KIND [KEY=VALUE …] OUT`.
 //!
 //! - `random operators window arity layouts-from layouts-to feasible-from feasible-to odd seed`
-//! - `blocks layers operators skip perturb shuffle window layouts-from layouts-to seed`
+//! - `blocks layers operators skip perturb share shuffle window layouts-from layouts-to seed`
 //! - `sat variables clauses seed` and `oct vertices percent seed`, the hardness reductions
 //!
 //! OUT is compressed when its name ends in `.zst`.
@@ -49,6 +49,7 @@ fn generated(kind: &str, s: &mut Settings) -> Result<Problem, Failure> {
             layers: s.take("layers", 10) as usize,
             skip: s.take("skip", 1) == 1,
             perturb: s.take("perturb", 0),
+            share: s.take("share", 100),
             shuffle: s.take("shuffle", 0) == 1,
             layer: s.random(20),
         })?,

@@ -1,5 +1,5 @@
 //! Solves one generated instance with `exact` and prints what it took:
-//! `cargo run --release -p relayout-layouts --example scale -- blocks LAYERS [PERTURB [shuffle]]`, or
+//! `cargo run --release -p relayout-layouts --example scale -- blocks LAYERS [PERTURB[/SHARE] [shuffle]]`, or
 //! `… -- random OPERATORS WINDOW LAYOUTS SEED`. `-SWITCH` anywhere turns a reduction off, `SECONDSs` and `BYTESb` limit it.
 //!
 //! A layer of `blocks` has 20 operators, so that 50,000 layers are a million.
@@ -29,17 +29,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let start = Instant::now();
     let problem = match words[..] {
-        ["blocks", layers, ref rest @ ..] => blocks(&Blocks {
-            layers: layers.parse()?,
-            layer: Random {
-                operators: 19,
-                seed: 3,
-                ..Random::default()
-            },
-            perturb: rest.first().map_or(Ok(0), |p| p.parse())?,
-            shuffle: rest.get(1) == Some(&"shuffle"),
-            ..Blocks::default()
-        })?,
+        ["blocks", layers, ref rest @ ..] => {
+            let perturb = rest.first().unwrap_or(&"0");
+            let (perturb, share) = perturb.split_once('/').unwrap_or((perturb, "100"));
+            blocks(&Blocks {
+                layers: layers.parse()?,
+                layer: Random {
+                    operators: 19,
+                    seed: 3,
+                    ..Random::default()
+                },
+                perturb: perturb.parse()?,
+                share: share.parse()?,
+                shuffle: rest.get(1) == Some(&"shuffle"),
+                ..Blocks::default()
+            })?
+        }
         ["random", operators, window, layouts, seed] => random(&Random {
             operators: operators.parse()?,
             window: window.parse()?,
@@ -49,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?,
         _ => {
             return Err(
-                "usage: scale blocks LAYERS [PERTURB [shuffle]] | random OPERATORS WINDOW LAYOUTS SEED"
+                "usage: scale blocks LAYERS [PERTURB[/SHARE] [shuffle]] | random OPERATORS WINDOW LAYOUTS SEED"
                     .into(),
             );
         }

@@ -11,8 +11,11 @@
 
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
-use crate::projection::{follow, units};
+use crate::projection::{Units, follow};
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
+
+/// So many operators are constructed properly even after the deadline: some milliseconds.
+const UNHURRIED: usize = 10_000;
 
 /// The strategy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,13 +38,14 @@ impl Strategy for Greedy {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
         let mut search = Search::new(problem);
-        let units = units(problem);
+        let units = Units::new(problem);
         let mut stopped = false;
         for (i, unit) in units.iter().enumerate() {
-            search.construct(unit);
-            if i % 64 == 0 && budget.exhausted() {
-                stopped = true; // construction is one cheap pass and is finished regardless, so that there is a plan
+            // There is to be a plan whatever the clock says: a large problem's rest is then put together without looking at prices.
+            if !(stopped && i > UNHURRIED && search.hurry(unit)) {
+                search.construct(unit);
             }
+            stopped = stopped || i % 64 == 0 && budget.exhausted();
         }
         let (mut sweeps, mut moves) = (0, 0);
         let mut improved = !stopped;
@@ -107,6 +111,28 @@ impl<'a> Search<'a> {
     fn construct(&mut self, unit: &[OpId]) {
         self.place(unit);
         self.count(unit, 1);
+    }
+
+    /// Gives the unit the cheapest configuration whose conversions are possible, if there is one.
+    fn hurry(&mut self, unit: &[OpId]) -> bool {
+        let op = self.problem.operator(unit[0]);
+        let mut best: Option<(u64, ConfigId)> = None;
+        for (c, config) in op.configs() {
+            let possible = |(&t, &to): (&TensorId, &LayoutId)| {
+                self.problem.tensor(t).transpose(self.produced(t), to).is_some()
+            };
+            if best.is_none_or(|(least, _)| config.cost < least)
+                && op.inputs.iter().zip(config.inputs).all(possible)
+            {
+                best = Some((config.cost, c));
+            }
+        }
+        let Some((_, c)) = best else { return false };
+        let followed = self.set(unit, c) == unit.len();
+        if followed {
+            self.count(unit, 1);
+        }
+        followed
     }
 
     /// Moves the unit to its best configuration; whether that is a strict improvement.

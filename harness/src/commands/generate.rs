@@ -20,6 +20,7 @@ pub fn generate(command: &GenerateCommand) -> Result<Exit, CommandError> {
                 layer: parameters(a.operators, &a.graph, a.output.seed)?,
                 skip: !a.no_skip,
                 perturb: a.perturb,
+                share: a.share,
                 shuffle: a.shuffle,
             };
             (blocks(&blocks_of), &a.output)

@@ -11,6 +11,8 @@
 //!
 //! Time and memory (for one solution) are linear in the number of operators at bounded width.
 
+mod boxes;
+mod cores;
 mod dominance;
 mod eliminate;
 mod k_best;
@@ -18,6 +20,7 @@ mod model;
 mod network;
 mod order;
 mod parallel;
+mod queue;
 mod records;
 mod solve;
 
@@ -141,7 +144,10 @@ impl Exact {
 /// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
 const MANY_CONFIGS: usize = 16;
 
-/// Tables up to this size are filled before a search by cores is thought of: some milliseconds altogether.
+/// Tables up to this size are filled before a search by cores in what is left is thought of.
+const CORE_ENTRIES: usize = 1 << 8;
+
+/// Tables up to this size are filled before a search by cores in the whole problem is: some milliseconds altogether.
 const QUICK_ENTRIES: usize = 1 << 15;
 
 /// Tables up to this size are filled before the search is given longer: some ten milliseconds each.
@@ -200,6 +206,7 @@ impl Strategy for Exact {
         let meter = Meter::new(budget.memory_limit);
         let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
         let most = if search { QUICK_ENTRIES } else { usize::MAX };
+        let first = if self.search { CORE_ENTRIES } else { most };
         let mut base = None;
         let (mut elimination, streamed) = if budget.k > 1 || !self.stream {
             // The pieces of an enumeration constrain the whole network.
@@ -215,7 +222,7 @@ impl Strategy for Exact {
             };
             base = (budget.k > 1).then(|| network.clone());
             let mut elimination = solve::Elimination::new(network, budget, self.dominance);
-            let outcome = elimination.run(most);
+            let outcome = elimination.run(first);
             let variables = (0..problem.operators().len() as u32).collect();
             let streamed = solve::Streamed {
                 variables,
@@ -225,10 +232,20 @@ impl Strategy for Exact {
             (elimination, streamed)
         } else {
             let mut elimination = solve::Elimination::new(Network::new(meter), budget, self.dominance);
-            let streamed = elimination.stream(problem, &order::by_depth(problem), modelling, most);
+            let streamed = elimination.stream(problem, &order::by_depth(problem), modelling, first);
             (elimination, streamed)
         };
         let (mut outcome, missing) = (streamed.outcome, streamed.missing);
+        let mut in_cores = None;
+        if let (solve::Outcome::OutOfMemory { .. }, true, None) = (&outcome, self.search, missing) {
+            outcome = match elimination.search()? {
+                None => elimination.run(most),
+                Some((found, counters)) => {
+                    in_cores = Some(counters);
+                    found
+                }
+            };
+        }
         // Wide, but perhaps easy for a search by cores; if not, larger tables, and at last whatever is left of the budget.
         let mut by_search: Option<Solutions> = None;
         let tries = SEARCH_EFFORT.into_iter().zip([EASY_ENTRIES, usize::MAX]);
@@ -305,6 +322,10 @@ impl Strategy for Exact {
         };
         solutions.peak_bytes = elimination.net.meter.peak();
         count(&mut solutions, variables, elimination.counters);
+        if let Some(counters) = in_cores {
+            solutions.proof.push_str(", then cores in what it left");
+            solutions.counters.extend(counters);
+        }
         Ok(solutions)
     }
 }

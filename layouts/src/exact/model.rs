@@ -70,6 +70,9 @@ struct Scratch {
     /// Costs between two variables' classes.
     matrix: Vec<u64>,
     asked: Vec<LayoutId>,
+    /// Layouts that several can request, and the hub variables, each with those whose subsets are its values.
+    shared: Vec<LayoutId>,
+    hubs: Vec<(Var, Range<usize>)>,
 }
 
 /// An operator that reads the tensor.
@@ -158,12 +161,12 @@ impl<'a> Builder<'a> {
             let saves = |&from: &LayoutId| (1..INF).contains(&price(from, LayoutId(l as u32)));
             s.direct[l] = s.requesters[l] == 1 || !s.distinct.iter().any(saves);
         }
-        let shared: Vec<LayoutId> = (0..s.direct.len())
-            .filter(|&l| s.requesters[l] > 1 && !s.direct[l])
-            .map(|l| LayoutId(l as u32))
-            .collect();
-        let hubs = hubs(net, &shared, self.modelling.hubs)?;
-        for (hub, layouts) in &hubs {
+        let shared = (0..s.direct.len()).filter(|&l| s.requesters[l] > 1 && !s.direct[l]);
+        s.shared.extend(shared.map(|l| LayoutId(l as u32)));
+        s.hubs(net, self.modelling.hubs)?;
+        for h in 0..s.hubs.len() {
+            let (hub, layouts) = s.hubs[h].clone();
+            let layouts = &s.shared[layouts];
             s.matrix.clear();
             for &from in &s.distinct {
                 s.matrix.extend(
@@ -171,8 +174,9 @@ impl<'a> Builder<'a> {
                         .map(|subset| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)))),
                 );
             }
-            let hub = s.identity(*hub, 1 << layouts.len());
-            s.expand(net, &writer, &hub, 1 << layouts.len())?;
+            let subsets = 1 << layouts.len();
+            let hub = s.identity(hub, subsets);
+            s.expand(net, &writer, &hub, subsets)?;
         }
         for i in 0..s.readers.len() {
             let Reader { op, class_of, sets } = s.readers[i].clone();
@@ -201,20 +205,23 @@ impl<'a> Builder<'a> {
                 }
                 s.expand(net, &writer, &reader, classes)?;
             }
-            for (hub, shared) in &hubs {
+            for h in 0..s.hubs.len() {
+                let (hub, shared) = s.hubs[h].clone();
+                let shared = &s.shared[shared];
+                let subsets = 1 << shared.len();
                 let sets = &s.sets[s.readers[i].sets.clone()];
                 let layouts = &s.layouts[..];
                 s.matrix.clear();
                 for set in sets {
-                    s.matrix.extend((0..1u32 << shared.len()).map(|subset| {
+                    s.matrix.extend((0..subsets).map(|subset: usize| {
                         let mut missing = shared.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 0);
                         let forbidden = missing.any(|(_, l)| layouts[set.clone()].contains(l));
                         if forbidden { INF } else { 0 }
                     }));
                 }
                 if s.matrix.contains(&INF) {
-                    let hub = s.identity(*hub, 1 << shared.len());
-                    s.expand(net, &reader, &hub, 1 << shared.len())?;
+                    let hub = s.identity(hub, subsets);
+                    s.expand(net, &reader, &hub, subsets)?;
                 }
             }
         }
@@ -310,10 +317,27 @@ impl Scratch {
         self.layouts.clear();
         self.distinct.clear();
         self.readers.clear();
+        self.shared.clear();
+        self.hubs.clear();
         fill(&mut self.class_by_layout, layouts, NONE);
         fill(&mut self.priced, layouts, false);
         fill(&mut self.requesters, layouts, 0);
         fill(&mut self.direct, layouts, false);
+    }
+
+    /// Makes the hub variables of the shared layouts.
+    fn hubs(&mut self, net: &mut Network, how: Hubs) -> Result<(), Stop> {
+        let shared = self.shared.len();
+        let together = match how {
+            Hubs::Subsets(most) if shared <= most.min(16) as usize => shared.max(1),
+            _ => 1,
+        };
+        for first in (0..shared).step_by(together) {
+            let layouts = first..shared.min(first + together);
+            let hub = net.variable((0..1usize << layouts.len()).map(|_| 0))?;
+            self.hubs.push((hub, layouts));
+        }
+        Ok(())
     }
 
     /// A variable whose values are classes of their own.
@@ -365,19 +389,6 @@ impl Scratch {
         }
         net.add(scope, data)
     }
-}
-
-/// The hub variables of a tensor, each with the layouts whose subsets are its values.
-fn hubs(net: &mut Network, shared: &[LayoutId], how: Hubs) -> Result<Vec<(Var, Vec<LayoutId>)>, Stop> {
-    let together = match how {
-        Hubs::Subsets(most) if shared.len() <= most.min(16) as usize => shared.len(),
-        _ => 1,
-    };
-    let mut hub = |layouts: &[LayoutId]| {
-        let v = net.variable((0..1usize << layouts.len()).map(|_| 0))?;
-        Ok((v, layouts.to_vec()))
-    };
-    shared.chunks(together.max(1)).map(&mut hub).collect()
 }
 
 fn chosen(layouts: &[LayoutId], subset: u32) -> impl Iterator<Item = LayoutId> + '_ {

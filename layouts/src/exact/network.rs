@@ -354,3 +354,19 @@ fn covers(wide: &[Var], narrow: &[Var]) -> bool {
     let mut rest = wide.iter();
     wide.len() >= narrow.len() && narrow.iter().all(|v| rest.any(|u| u == v))
 }
+
+#[cfg(test)]
+impl Network {
+    /// What the network of a problem costs at these values, of which none was removed yet.
+    pub fn price(&self, values: &[u32]) -> u64 {
+        let unary = self.unary.iter().zip(values).map(|(costs, &v)| costs[v as usize]);
+        let tables = self.tables.iter().filter(|t| !t.scope.is_empty()).map(|t| {
+            let at = t
+                .scope
+                .iter()
+                .fold(0, |at, &u| at * self.size(u) + values[u as usize] as usize);
+            t.data[at]
+        });
+        unary.chain(tables).fold(self.constant, plus)
+    }
+}

@@ -83,9 +83,11 @@ impl Records {
         }
     }
 
-    /// Original values of all variables: each at its best given those that outlived it.
-    pub fn backtrack(&self, net: &Network) -> Vec<u32> {
+    /// Original values of all variables: each at its best given those that outlived it. `left` are the values of those that
+    /// were not eliminated.
+    pub fn backtrack(&self, net: &Network, left: &[(Var, u32)]) -> Vec<u32> {
         let mut best = vec![0; net.len()];
+        left.iter().for_each(|&(v, value)| best[v as usize] = value);
         let mut end = self.scopes.len();
         for head in self.heads.iter().rev() {
             let scope = &self.scopes[head.scope as usize..end];

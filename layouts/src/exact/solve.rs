@@ -4,14 +4,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Stop;
+use super::cores;
 use super::dominance;
 use super::eliminate;
 use super::model::{Builder, Modelling};
 use super::network::{Network, Table, Var};
+use super::order;
+use super::queue::{Buckets, key, logarithm};
 use super::records::Records;
 use crate::id::OpId;
 use crate::problem::Problem;
-use crate::strategy::Budget;
+use crate::strategy::{Budget, SolveError};
 
 /// How an elimination ended.
 pub(super) enum Outcome {
@@ -62,11 +65,11 @@ const BUSY: usize = 64;
 const OWN_ENTRIES: usize = 8;
 
 /// While operators are still to come, a variable is eliminated if its message has no more entries than this or than the
-/// tables it is made of, and at most 2^([`STREAM_LOG`] / 64). More would take choices away from the order by size over
+/// tables it is made of, and at most [`STREAM_ENTRIES`]. More would take choices away from the order by size over
 /// the whole network (twice the tables' entries: 20 M in place of 13 M, on 10,000 random operators of width 17), less
 /// lets the network grow.
 const SMALL_ENTRIES: usize = 16;
-const STREAM_LOG: u32 = 64 * 10;
+const STREAM_ENTRIES: usize = 1 << 10;
 
 /// Variables that had to wait for that long, in operators, are eliminated all the same if their messages have at most
 /// 2^([`RIPE_LOG`] / 64) entries: what could make them smaller has been met by then. Without that, half of a model of
@@ -77,6 +80,9 @@ const RIPE_LOG: u32 = 64 * 8;
 /// Before a message of more entries than this, the neighbours' dominated values are removed, so that it is smaller. For
 /// smaller messages that costs more than it saves: each variable's own are removed when its turn comes.
 const EAGER_ENTRIES: usize = 64;
+
+/// Problems of more operators than this are not in the cache.
+const TOUCHED: usize = 20_000;
 
 /// Per variable.
 mod flag {
@@ -155,7 +161,7 @@ impl<'a> Elimination<'a> {
             scratch: Default::default(),
             met: Vec::new(),
             round: 0,
-            logarithms: (0..1024).map(logarithm).collect(),
+            logarithms: (0..=STREAM_ENTRIES).map(logarithm).collect(),
             steps: 0,
         };
         elimination.grow();
@@ -167,7 +173,8 @@ impl<'a> Elimination<'a> {
 
     /// Builds the network of `problem` operator by operator in this topological order (of the whole or of some of its
     /// components) and eliminates behind: what is alive at a time is a few
-    /// operators' tables, so that they stay in the cache and the whole network never exists. Then as [`Self::run`].
+    /// operators' tables, so that they stay in the cache and the whole network never exists. Then as [`Self::run`], whose
+    /// limit does not touch the small tables until then.
     pub fn stream(
         &mut self,
         problem: &Problem,
@@ -175,11 +182,11 @@ impl<'a> Elimination<'a> {
         modelling: Modelling,
         most: usize,
     ) -> Streamed {
-        self.most = most;
         let mut builder = Builder::new(problem, modelling);
         let mut complete = false;
         let result = self.stream_all(problem, order, &mut builder).and_then(|()| {
             complete = true;
+            self.most = most;
             self.advance(false)
         });
         let missing = (!complete).then_some(builder.to_come);
@@ -198,8 +205,13 @@ impl<'a> Elimination<'a> {
     ) -> Result<(), Stop> {
         self.small = Some(Buckets::default());
         for (i, &o) in order.iter().enumerate() {
-            if i % 64 == 0 && self.budget.exhausted() {
-                return Err(Stop::Time);
+            if i % 64 == 0 {
+                if self.budget.exhausted() {
+                    return Err(Stop::Time);
+                }
+                if order.len() > TOUCHED {
+                    order::touch(problem, &order[i..order.len().min(i + 64)]);
+                }
             }
             let known = self.net.len() as Var;
             let others = builder.tensor(&mut self.net, problem.operator(o).output)?;
@@ -237,6 +249,22 @@ impl<'a> Elimination<'a> {
         self.outcome(result)
     }
 
+    /// Solves what is left by a search for cores if that is likely to be quick: the outcome, with its counters.
+    pub fn search(&mut self) -> Result<cores::Found<Outcome>, SolveError> {
+        let left = (0..self.net.len() as Var).filter(|&v| self.flags[v as usize] & flag::GONE == 0);
+        let Some((answer, counters)) = cores::search(&self.net, left.collect(), self.budget)? else {
+            return Ok(None);
+        };
+        let outcome = match answer {
+            cores::Answer::Infeasible => Outcome::Infeasible,
+            cores::Answer::Optimal { cost, values } => {
+                self.net.constant += cost;
+                Outcome::Solved(self.records.backtrack(&self.net, &values))
+            }
+        };
+        Ok(Some((outcome, counters)))
+    }
+
     /// Gives up exactness: a variable whose table is too large is split into copies, each with some of its tables
     /// (mini-buckets, Dechter and Rish 2003). The constant stays a lower bound and grows.
     pub fn relax(&mut self) -> Outcome {
@@ -249,7 +277,7 @@ impl<'a> Elimination<'a> {
 
     fn outcome(&self, result: Result<(), Stop>) -> Outcome {
         match result {
-            Ok(()) => Outcome::Solved(self.records.backtrack(&self.net)),
+            Ok(()) => Outcome::Solved(self.records.backtrack(&self.net, &[])),
             Err(Stop::Contradiction) => Outcome::Infeasible,
             Err(Stop::Time) => Outcome::Timeout,
             Err(Stop::Memory(wanted)) => Outcome::OutOfMemory { wanted },
@@ -359,7 +387,7 @@ impl<'a> Elimination<'a> {
                         let before: usize = tables.map(|&t| self.net.tables[t as usize].data.len()).sum();
                         let flags = &mut self.flags[v as usize];
                         let most = match *flags & flag::RIPE {
-                            0 => logarithm(before.max(SMALL_ENTRIES)).min(STREAM_LOG),
+                            0 => self.logarithms[before.clamp(SMALL_ENTRIES, STREAM_ENTRIES)],
                             _ => RIPE_LOG,
                         };
                         if key >> 20 <= u64::from(most) {
@@ -567,47 +595,12 @@ impl<'a> Elimination<'a> {
     }
 }
 
-/// A queue by size, half a bit each, up to [`STREAM_LOG`].
-#[derive(Debug, Default)]
-struct Buckets {
-    /// Newest last.
-    of: [Vec<(u64, Var)>; 32],
-    /// Which are not empty.
-    filled: u32,
-}
-
-impl Buckets {
-    fn push(&mut self, key: u64, v: Var) {
-        let bucket = (key >> 20) as usize / 32;
-        self.of[bucket].push((key, v));
-        self.filled |= 1 << bucket;
-    }
-
-    fn pop(&mut self) -> Option<(u64, Var)> {
-        let bucket = self.of.get_mut(self.filled.trailing_zeros() as usize)?;
-        let next = bucket.pop();
-        if bucket.is_empty() {
-            self.filled &= self.filled - 1;
-        }
-        next
-    }
-}
-
-/// 64 times the binary logarithm.
-fn logarithm(n: usize) -> u32 {
-    ((n.max(1) as f64).log2() * 64.0) as u32
-}
-
-/// What the order compares: the message's size (64 log2), then the number of neighbours.
-fn key(size: u64, neighbours: usize) -> u64 {
-    size << 20 | neighbours.min((1 << 20) - 1) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::model::{Hubs, build};
+    use super::super::network::INF;
     use super::*;
-    use crate::generate::{Random, random};
+    use crate::generate::{Random, random, random_3sat, sat};
     use crate::meter::Meter;
 
     fn networks() -> impl Iterator<Item = Network> {
@@ -653,6 +646,55 @@ mod tests {
             assert_eq!(found, optimum(&net));
         }
         assert!(stopped > 10, "{stopped}");
+    }
+
+    /// Satisfiability problems, every other one with what costs something forbidden.
+    fn satisfiability() -> impl Iterator<Item = Network> {
+        (0..40).filter_map(|seed| {
+            let clauses = random_3sat(12, 60, seed).expect("parameters are in range");
+            let problem = sat("sat", 12, &clauses).expect("parameters are in range");
+            let modelling = Modelling {
+                hubs: Hubs::Subsets(3),
+                produced_from: 16,
+                requests_from: 16,
+            };
+            let mut net = build(&problem, modelling, Network::new(Meter::new(None))).ok()?;
+            if seed % 2 == 1 {
+                let costs = net
+                    .unary
+                    .iter_mut()
+                    .chain(net.tables.iter_mut().map(|t| &mut t.data));
+                costs.flatten().filter(|c| **c > 0).for_each(|c| *c = INF);
+            }
+            Some(net)
+        })
+    }
+
+    #[test]
+    fn cores_in_what_is_left_give_the_same_optimum() {
+        let (mut solved, mut infeasible) = (0, 0);
+        for net in satisfiability() {
+            let budget = Budget::default();
+            let expected = optimum(&net);
+            let priced = net.clone();
+            let mut elimination = Elimination::new(net, &budget, true);
+            if !matches!(elimination.run(64), Outcome::OutOfMemory { .. }) {
+                continue;
+            }
+            match elimination.search().expect("no solver fails") {
+                Some((Outcome::Solved(values), _)) => {
+                    solved += 1;
+                    assert_eq!(Some(elimination.net.constant), expected);
+                    assert_eq!(Some(priced.price(&values)), expected);
+                }
+                Some((Outcome::Infeasible, _)) => {
+                    infeasible += 1;
+                    assert_eq!(None, expected);
+                }
+                _ => {}
+            }
+        }
+        assert!(solved > 10 && infeasible > 2, "{solved} {infeasible}");
     }
 
     #[test]

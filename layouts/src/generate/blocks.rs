@@ -14,8 +14,10 @@ pub struct Blocks {
     pub layer: Random,
     /// Every layer's last operator adds the layer's input to its result (a residual connection).
     pub skip: bool,
-    /// Each cost is scaled by a random factor within this many percent, so that layers differ slightly.
+    /// Costs are scaled by random factors within this many percent, so that layers differ slightly.
     pub perturb: u64,
+    /// How many percent of the costs, drawn at random, are scaled.
+    pub share: u64,
     /// Operators and tensors are renumbered at random, names are dropped.
     pub shuffle: bool,
 }
@@ -31,6 +33,7 @@ impl Default for Blocks {
             layer,
             skip: true,
             perturb: 0,
+            share: 100,
             shuffle: false,
         }
     }
@@ -44,6 +47,7 @@ impl Default for Blocks {
 pub fn blocks(p: &Blocks) -> Result<Problem, GenerateError> {
     within("layers", p.layers as u64, 1..=10_000_000, "1 to 10000000")?;
     within("perturb", p.perturb, 0..=50, "0 to 50 percent")?;
+    within("share", p.share, 0..=100, "0 to 100 percent")?;
     let layer = random(&p.layer)?;
     let mut rng = SplitMix64::new(p.layer.seed ^ 0x6c61_7965_7273);
     let mut b = ProblemBuilder::new(
@@ -53,7 +57,8 @@ pub fn blocks(p: &Blocks) -> Result<Problem, GenerateError> {
     let mut scale = {
         let mut rng = rng.clone();
         move |cost: u64| {
-            if p.perturb == 0 {
+            let scaled = p.perturb > 0 && (p.share == 100 || rng.below(100) < p.share);
+            if !scaled {
                 cost
             } else {
                 cost * (100 + rng.between(0, 2 * p.perturb) - p.perturb) / 100

@@ -6,12 +6,15 @@
 
 mod assumptions;
 pub mod backend;
-mod objective;
-mod oll;
+pub(crate) mod objective;
+pub(crate) mod oll;
 #[cfg(feature = "z3")]
 pub mod z3;
 
-use crate::encoding::Encoding;
+use objective::{Objective, lit};
+use rustsat::types::Lit;
+
+use crate::encoding::{Encoding, Literal};
 use crate::greedy::Greedy;
 use crate::meter::Meter;
 use crate::problem::Problem;
@@ -82,8 +85,66 @@ pub(crate) fn core_guided(
     if budget.exhausted() {
         return Ok(stopped(Status::Timeout, known));
     }
-    let sat = backend::open(solver, budget);
-    let mut search = oll::Search::new(problem, &encoding, sat, budget, meter, known)?;
-    let status = search.run(effort, trace)?;
-    Ok(search.into_solutions(status))
+    let mut place = vec![0; problem.operators().len()];
+    for (o, at) in problem.topological_order().iter().zip(0u32..) {
+        place[o.index()] = at;
+    }
+    let mut sat = backend::open(solver, budget);
+    for clause in &encoding.hard {
+        sat.add(clause.iter().copied().map(lit).collect())?;
+    }
+    for pair in encoding.pairs() {
+        sat.add(pair.into_iter().map(lit).collect())?;
+    }
+    let mut objective = Objective::new(&encoding, &place);
+    for clause in objective.clauses.drain(..) {
+        sat.add(clause)?;
+    }
+    let models = Assignments {
+        problem,
+        encoding: &encoding,
+    };
+    let known = known.map(|s| (s.cost, s));
+    let found = oll::Search::new(models, objective, sat, budget, meter, known).run(effort, trace)?;
+    let mut solutions = Solutions::none(found.status, found.lower);
+    solutions.ranked.extend(found.best.map(|(_, solution)| solution));
+    solutions.proof = match found.status {
+        Status::Optimal => "cores cover the cost of the best model",
+        Status::Infeasible => "the hard clauses are unsatisfiable",
+        _ => "",
+    }
+    .into();
+    solutions.peak_bytes = found.peak_bytes;
+    solutions.counters.extend(found.counters);
+    solutions.counters.extend([
+        ("variables", encoding.meanings.len() as u64),
+        (
+            "hard_clauses",
+            encoding.hard.len() as u64 + encoding.pairs().count() as u64,
+        ),
+        ("soft_clauses", encoding.soft.len() as u64),
+    ]);
+    Ok(solutions)
+}
+
+/// Models of the encoding are assignments, priced by the checker.
+struct Assignments<'a> {
+    problem: &'a Problem,
+    encoding: &'a Encoding,
+}
+
+impl oll::Models for Assignments<'_> {
+    type Assignment = Solution;
+
+    fn read(&self, holds: &dyn Fn(Lit) -> bool) -> Result<(u64, Solution), SolveError> {
+        let Some(assignment) = self.encoding.decode(|v| holds(lit(Literal::positive(v)))) else {
+            return Err(SolveError::Backend {
+                library: "rustsat",
+                message: "a model of the hard clauses leaves an operator without configuration".into(),
+            });
+        };
+        let solution = Solution::new(self.problem, assignment)
+            .map_err(|source| SolveError::Invalid { claimed: 0, source })?;
+        Ok((solution.cost, solution))
+    }
 }

@@ -14,7 +14,7 @@ use crate::encoding::{Encoding, Literal};
 /// What is minimised: `constant` plus the weights of the true literals.
 pub(crate) struct Objective {
     pub constant: u64,
-    /// Literals that cost their weight when true, each with the operator whose configurations it speaks of.
+    /// Literals that cost their weight when true, each with its place: those of near places are searched together.
     pub literals: Vec<(Lit, u64, u32)>,
     /// Clauses that define them.
     pub clauses: Vec<Clause>,
@@ -27,7 +27,8 @@ pub(crate) fn lit(l: Literal) -> Lit {
 }
 
 impl Objective {
-    pub fn new(encoding: &Encoding) -> Self {
+    /// The soft clauses of `encoding`; `place` has one of each operator, which its literals get.
+    pub fn new(encoding: &Encoding, place: &[u32]) -> Self {
         let mut group_of = vec![u32::MAX; encoding.meanings.len()];
         for (g, &(first, n)) in encoding.groups.iter().enumerate() {
             group_of[first as usize..(first + n) as usize].fill(g as u32);
@@ -58,12 +59,18 @@ impl Objective {
             next_variable: encoding.meanings.len() as u32,
         };
         for family in &mut families {
-            objective.ladder(family, encoding, &group_of);
+            objective.ladder(family, encoding, &group_of, place);
         }
         objective
     }
 
-    fn ladder(&mut self, family: &mut [(&[Literal], u64)], encoding: &Encoding, group_of: &[u32]) {
+    fn ladder(
+        &mut self,
+        family: &mut [(&[Literal], u64)],
+        encoding: &Encoding,
+        group_of: &[u32],
+        place: &[u32],
+    ) {
         family.sort_by_key(|&(_, weight)| weight);
         let (mut below, mut previous) = (0, None);
         // All configurations cost something: the least is paid whatever happens.
@@ -79,6 +86,7 @@ impl Objective {
             below = family[0].1;
             self.constant += below;
         }
+        let place = group.map_or(0, |g| place[g as usize]);
         for members in family.chunk_by(|a, b| a.1 == b.1) {
             let weight = members[0].1;
             if weight == below {
@@ -94,7 +102,7 @@ impl Objective {
             if let Some(previous) = previous.replace(rung) {
                 self.clauses.push([!rung, previous].into_iter().collect());
             }
-            self.literals.push((rung, weight - below, group.unwrap_or(0)));
+            self.literals.push((rung, weight - below, place));
             below = weight;
         }
     }

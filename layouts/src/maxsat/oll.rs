@@ -12,11 +12,9 @@ use rustsat::types::{Lit, Var};
 
 use super::assumptions::Assumptions;
 use super::backend::{Answer, Sat};
-use super::objective::{Objective, lit};
-use crate::encoding::{Encoding, Literal};
+use super::objective::Objective;
 use crate::meter::Meter;
-use crate::problem::Problem;
-use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Trace};
+use crate::strategy::{Budget, SolveError, Status, Trace};
 
 /// Decisions that a query about a window may take, and that exhausting a core may take per step.
 const EFFORT: u64 = 2000;
@@ -25,12 +23,34 @@ const EFFORT: u64 = 2000;
 const MINIMISE_EFFORT: u64 = 50;
 /// Assumptions in a window, from narrow to wide.
 const WINDOWS: [usize; 3] = [24, 96, 384];
+/// So few assumptions are asked for together at once.
+const WINDOWED: usize = 400;
 /// Cores longer than this are trimmed only: minimising them literal by literal does not pay.
 const MINIMISE_UP_TO: usize = 40;
 
-pub(crate) struct Search<'a> {
-    problem: &'a Problem,
-    encoding: &'a Encoding,
+/// What a model of the hard clauses stands for: its cost, and an assignment of the caller's kind.
+pub(crate) trait Models {
+    /// What the caller wants to have of the best model.
+    type Assignment;
+
+    /// Reads the last model, in which these literals hold.
+    fn read(&self, holds: &dyn Fn(Lit) -> bool) -> Result<(u64, Self::Assignment), SolveError>;
+}
+
+/// What a search came to.
+pub(crate) struct Found<A> {
+    pub status: Status,
+    /// On the cost of every model.
+    pub lower: u64,
+    /// The best known, with its cost.
+    pub best: Option<(u64, A)>,
+    /// Estimated bytes of clauses and variables.
+    pub peak_bytes: u64,
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+pub(crate) struct Search<'a, M: Models> {
+    models: M,
     budget: &'a Budget,
     sat: Box<dyn Sat>,
     meter: Meter,
@@ -42,7 +62,7 @@ pub(crate) struct Search<'a> {
     outputs: FxHashMap<Lit, (usize, usize)>,
     sums: Vec<Totalizer>,
     lower: u64,
-    best: Option<Solution>,
+    best: Option<(u64, M::Assignment)>,
     cores: u64,
     core_literals: u64,
     hardened: u64,
@@ -64,36 +84,23 @@ impl From<SolveError> for Stop {
     }
 }
 
-impl<'a> Search<'a> {
+impl<'a, M: Models> Search<'a, M> {
+    /// A search for the least of `objective` under the clauses that `sat` has, the objective's own among them, from the best
+    /// model known.
     pub fn new(
-        problem: &'a Problem,
-        encoding: &'a Encoding,
-        mut sat: Box<dyn Sat>,
+        models: M,
+        objective: Objective,
+        sat: Box<dyn Sat>,
         budget: &'a Budget,
         meter: Meter,
-        best: Option<Solution>,
-    ) -> Result<Self, SolveError> {
-        let objective = Objective::new(encoding);
-        let mut place = vec![0; problem.operators().len()];
-        for (o, at) in problem.topological_order().iter().zip(0u32..) {
-            place[o.index()] = at;
-        }
+        best: Option<(u64, M::Assignment)>,
+    ) -> Self {
         let mut assumptions = Assumptions::default();
-        for &(l, weight, operator) in &objective.literals {
-            assumptions.add(!l, weight, place[operator as usize]);
+        for (l, weight, place) in objective.literals {
+            assumptions.add(!l, weight, place);
         }
-        for clause in &encoding.hard {
-            sat.add(clause.iter().copied().map(lit).collect())?;
-        }
-        for pair in encoding.pairs() {
-            sat.add(pair.into_iter().map(lit).collect())?;
-        }
-        for clause in objective.clauses {
-            sat.add(clause)?;
-        }
-        Ok(Self {
-            problem,
-            encoding,
+        Self {
+            models,
             budget,
             sat,
             meter,
@@ -110,45 +117,42 @@ impl<'a> Search<'a> {
             sat_calls: 0,
             wanted: 0,
             effort: u64::MAX,
-        })
-    }
-
-    pub fn run(&mut self, effort: Option<u64>, trace: &mut Trace<'_>) -> Result<Status, SolveError> {
-        self.effort = effort.unwrap_or(u64::MAX);
-        match self.search(trace) {
-            Ok(status) | Err(Stop::Limit(status)) => Ok(status),
-            Err(Stop::Error(e)) => Err(e),
         }
     }
 
-    pub fn into_solutions(self, status: Status) -> Solutions {
-        let proof = match status {
-            Status::Optimal => "cores cover the cost of the best model",
-            Status::Infeasible => "the hard clauses are unsatisfiable",
-            _ => "",
+    /// Searches until the optimum is proven or a limit is met. `effort` limits the SAT solver's decisions.
+    pub fn run(
+        mut self,
+        effort: Option<u64>,
+        trace: &mut Trace<'_>,
+    ) -> Result<Found<M::Assignment>, SolveError> {
+        self.effort = effort.unwrap_or(u64::MAX);
+        let status = match self.search(trace) {
+            Ok(status) | Err(Stop::Limit(status)) => status,
+            Err(Stop::Error(e)) => return Err(e),
         };
-        // Refutations after hardening speak of better models only, so that the bound may run past the incumbent.
-        let lower = self.best.as_ref().map_or(self.lower, |b| self.lower.min(b.cost));
-        let mut solutions = Solutions::none(status, lower);
-        solutions.ranked.extend(self.best);
-        solutions.proof = proof.into();
-        solutions.peak_bytes = self.meter.peak();
-        solutions.counters.extend([
-            ("variables", self.encoding.meanings.len() as u64),
-            (
-                "hard_clauses",
-                self.encoding.hard.len() as u64 + self.encoding.pairs().count() as u64,
-            ),
-            ("soft_clauses", self.encoding.soft.len() as u64),
+        let mut counters = vec![
             ("cores", self.cores),
             ("core_literals", self.core_literals),
             ("hardened", self.hardened),
             ("sat_calls", self.sat_calls),
-        ]);
+        ];
         if self.wanted > 0 {
-            solutions.counters.insert("wanted_bytes", self.wanted);
+            counters.push(("wanted_bytes", self.wanted));
         }
-        solutions
+        Ok(Found {
+            status,
+            // Refutations after hardening speak of better models only, so that the bound may run past the incumbent.
+            lower: self.incumbent().map_or(self.lower, |cost| self.lower.min(cost)),
+            peak_bytes: self.meter.peak(),
+            counters,
+            best: self.best,
+        })
+    }
+
+    /// The cost of the best model known.
+    fn incumbent(&self) -> Option<u64> {
+        self.best.as_ref().map(|&(cost, _)| cost)
     }
 
     fn search(&mut self, trace: &mut Trace<'_>) -> Result<Status, Stop> {
@@ -156,7 +160,7 @@ impl<'a> Search<'a> {
         let mut stratum = self.assumptions.weights().max().unwrap_or(0);
         loop {
             self.windows(stratum, trace)?;
-            if self.best.as_ref().is_some_and(|b| b.cost <= self.lower) {
+            if self.incumbent().is_some_and(|cost| cost <= self.lower) {
                 return Ok(self.optimal(trace));
             }
             self.harden()?;
@@ -189,7 +193,7 @@ impl<'a> Search<'a> {
     fn windows(&mut self, stratum: u64, trace: &mut Trace<'_>) -> Result<(), Stop> {
         for size in WINDOWS {
             let active = self.assumptions.by_place(stratum);
-            if active.len() <= size {
+            if active.len() <= size.max(WINDOWED) {
                 break; // the query with all of them does the same
             }
             for window in active.chunks(size) {
@@ -215,9 +219,9 @@ impl<'a> Search<'a> {
     }
 
     fn optimal(&mut self, trace: &mut Trace<'_>) -> Status {
-        if let Some(best) = &self.best {
-            self.lower = best.cost;
-            trace.bound(self.lower);
+        if let Some(cost) = self.incumbent() {
+            self.lower = cost;
+            trace.bound(cost);
         }
         Status::Optimal
     }
@@ -238,30 +242,20 @@ impl<'a> Search<'a> {
 
     /// Takes the last model as the incumbent if it is better.
     fn improve(&mut self, trace: &mut Trace<'_>) -> Result<(), Stop> {
-        let model = |v: u32| self.sat.holds(lit(Literal::positive(v)));
-        let Some(assignment) = self.encoding.decode(model) else {
-            let message = "a model of the hard clauses leaves an operator without configuration".into();
-            return Err(SolveError::Backend {
-                library: "rustsat",
-                message,
-            }
-            .into());
-        };
-        let solution = Solution::new(self.problem, assignment).map_err(|source| SolveError::Invalid {
-            claimed: self.lower,
-            source,
-        })?;
-        if self.best.as_ref().is_none_or(|b| solution.cost < b.cost) {
-            trace.incumbent(solution.cost);
-            self.best = Some(solution);
+        let (cost, assignment) = self.models.read(&|l| self.sat.holds(l))?;
+        if self.incumbent().is_none_or(|best| cost < best) {
+            trace.incumbent(cost);
+            self.best = Some((cost, assignment));
         }
         Ok(())
     }
 
     /// An assumption that costs more than the gap holds in every better model: it becomes a fact.
     fn harden(&mut self) -> Result<(), Stop> {
-        let Some(best) = &self.best else { return Ok(()) };
-        let gap = best.cost.saturating_sub(self.lower);
+        let Some(cost) = self.incumbent() else {
+            return Ok(());
+        };
+        let gap = cost.saturating_sub(self.lower);
         for l in self.assumptions.at_least(gap.saturating_add(1)) {
             self.assumptions.remove(l);
             self.sat.add([l].into_iter().collect())?;
@@ -276,7 +270,7 @@ impl<'a> Search<'a> {
             return Ok(()); // unsatisfiable without assumptions: the next query says so again
         }
         let result = self.relax_minimised(&core);
-        trace.bound(self.lower.min(self.best.as_ref().map_or(u64::MAX, |b| b.cost)));
+        trace.bound(self.lower.min(self.incumbent().unwrap_or(u64::MAX)));
         result
     }
 

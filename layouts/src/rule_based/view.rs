@@ -10,7 +10,7 @@
 use crate::hints::{Condition, DimMap, Hints, LayoutHints, OperatorHints, Rule, TensorHints};
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
-use crate::projection::{follow, units};
+use crate::projection::{Units, follow};
 
 /// An operator with the projections of its bundle. Nodes are numbered in topological order.
 pub struct Node {
@@ -100,8 +100,8 @@ impl<'a> View<'a> {
             .collect();
         let mut assignment = vec![ConfigId(0); problem.operators().len()];
         let mut nodes = Vec::new();
-        for members in units(problem) {
-            let node = node(problem, hints, members, &mut assignment);
+        for members in Units::new(problem).iter() {
+            let node = node(problem, hints, members.to_vec(), &mut assignment);
             let number = nodes.len() as u32;
             for t in &node.outputs {
                 edges[t.index()].producer = number;

@@ -118,6 +118,34 @@ fn blocks_repeat_and_shuffling_keeps_the_optimum() {
     .unwrap();
     assert_ne!(plain.hash(), shuffled.hash());
     assert_eq!(optimum(&plain), optimum(&shuffled));
-    let perturbed = blocks(&Blocks { perturb: 10, ..p }).unwrap();
+    let perturbed = blocks(&Blocks {
+        perturb: 10,
+        ..p.clone()
+    })
+    .unwrap();
     assert_ne!(plain.hash(), perturbed.hash());
+    let p = Blocks {
+        layers: 100,
+        perturb: 10,
+        ..p
+    };
+    let costs = |share| -> Vec<u64> {
+        let problem = blocks(&Blocks { share, ..p.clone() }).unwrap();
+        let costs = |o| {
+            problem
+                .operator(o)
+                .configs()
+                .map(|(_, c)| c.cost)
+                .collect::<Vec<_>>()
+        };
+        problem.op_ids().flat_map(costs).collect()
+    };
+    let (none, some) = (costs(0), costs(30));
+    let scaled = none.iter().zip(&some).filter(|(a, b)| a != b).count();
+    // Factors near one leave small costs as they are.
+    assert!(
+        (none.len() / 20..none.len() * 2 / 5).contains(&scaled),
+        "{scaled} of {}",
+        none.len()
+    );
 }
