@@ -6,7 +6,7 @@ use crate::strategy::Budget;
 
 /// Entries that one pass of the inner loop computes: enough to spread the cost of stepping the outer variables, few
 /// enough to stay in the first-level cache.
-const BLOCK: usize = 128;
+const BLOCK: usize = 256;
 
 /// Reused between eliminations: nothing here allocates once it has grown.
 #[derive(Default)]
@@ -100,55 +100,16 @@ pub(super) fn eliminate(
         s.best.resize(block, INF);
         s.argbest.clear();
         s.argbest.resize(block, 0);
-        for (i, &unary_cost) in own.iter().enumerate() {
-            let mut base = if unary { unary_cost } else { 0 };
-            for w in &s.walks[..constants] {
-                base = plus(base, tables[w.table as usize].data[w.at + i * w.own]);
-            }
-            if base >= INF {
-                continue;
-            }
-            let sums = &mut s.sums[..block];
-            let mut rest = s.walks[constants..].iter();
-            match rest.next() {
-                None => sums.fill(base),
-                Some(w) => {
-                    let data = &tables[w.table as usize].data[w.at + i * w.own..];
-                    match w.block {
-                        Block::Scattered(from) => {
-                            let offsets = &s.offsets[from..from + block];
-                            sums.iter_mut()
-                                .zip(offsets)
-                                .for_each(|(sum, &o)| *sum = plus(base, data[o as usize]));
-                        }
-                        _ => sums
-                            .iter_mut()
-                            .zip(&data[..block])
-                            .for_each(|(sum, &c)| *sum = plus(base, c)),
-                    }
-                }
-            }
-            for w in rest {
-                let data = &tables[w.table as usize].data[w.at + i * w.own..];
-                match w.block {
-                    Block::Scattered(from) => {
-                        let offsets = &s.offsets[from..from + block];
-                        sums.iter_mut()
-                            .zip(offsets)
-                            .for_each(|(sum, &o)| *sum = plus(*sum, data[o as usize]));
-                    }
-                    _ => sums
-                        .iter_mut()
-                        .zip(&data[..block])
-                        .for_each(|(sum, &c)| *sum = plus(*sum, c)),
-                }
-            }
-            for ((&sum, best), arg) in sums.iter().zip(&mut s.best).zip(&mut s.argbest) {
-                let better = sum < *best;
-                *best = if better { sum } else { *best };
-                *arg = if better { i as u32 } else { *arg };
-            }
-        }
+        minimise(
+            if unary { own } else { &[] },
+            net.size(v),
+            tables,
+            s.walks.split_at(constants),
+            &s.offsets,
+            &mut s.sums[..block],
+            &mut s.best,
+            &mut s.argbest,
+        );
         data.extend_from_slice(&s.best);
         if let Some(choices) = &mut choices {
             choices.push(&s.argbest);
@@ -159,6 +120,71 @@ pub(super) fn eliminate(
         }
         if !step(&mut s.digits, &s.sizes[..inner_from], &mut s.walks, &s.steps) {
             return Ok(());
+        }
+    }
+}
+
+/// Per entry of a block, the least over the values of the sum of the tables, and the value it is at. Compiled for several
+/// instruction sets, the best of which is taken at run time: this is where wide problems spend their time.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+avx512bw", "x86_64+avx2"))]
+#[allow(clippy::too_many_arguments)] // private, and a struct would only rename them
+fn minimise(
+    own: &[u64],
+    values: usize,
+    tables: &[Table],
+    (constant, varying): (&[Walk], &[Walk]),
+    offsets: &[u32],
+    sums: &mut [u64],
+    best: &mut [u64],
+    argbest: &mut [u32],
+) {
+    let block = sums.len();
+    for i in 0..values {
+        let costs = |w: &Walk| &tables[w.table as usize].data[w.at + i * w.own..];
+        let mut base = own.get(i).copied().unwrap_or(0);
+        for w in constant {
+            base = plus(base, costs(w)[0]);
+        }
+        if base >= INF {
+            continue;
+        }
+        match varying {
+            [] => sums.fill(base),
+            [first, rest @ ..] => {
+                match first.block {
+                    Block::Scattered(from) => {
+                        let (costs, offsets) = (costs(first), &offsets[from..from + block]);
+                        for (sum, &o) in sums.iter_mut().zip(offsets) {
+                            *sum = plus(base, costs[o as usize]);
+                        }
+                    }
+                    _ => {
+                        for (sum, &c) in sums.iter_mut().zip(&costs(first)[..block]) {
+                            *sum = plus(base, c);
+                        }
+                    }
+                }
+                for w in rest {
+                    match w.block {
+                        Block::Scattered(from) => {
+                            let (costs, offsets) = (costs(w), &offsets[from..from + block]);
+                            for (sum, &o) in sums.iter_mut().zip(offsets) {
+                                *sum = plus(*sum, costs[o as usize]);
+                            }
+                        }
+                        _ => {
+                            for (sum, &c) in sums.iter_mut().zip(&costs(w)[..block]) {
+                                *sum = plus(*sum, c);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for ((&sum, best), arg) in sums.iter().zip(&mut *best).zip(&mut *argbest) {
+            let better = sum < *best;
+            *best = if better { sum } else { *best };
+            *arg = if better { i as u32 } else { *arg };
         }
     }
 }

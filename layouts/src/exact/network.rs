@@ -18,10 +18,11 @@ pub(super) type Var = u32;
 /// Forbidden. Above every finite total; three of them can be added without overflow.
 pub(super) const INF: u64 = MAX_TOTAL + 1;
 
-/// `a + b`, where forbidden stays forbidden.
+/// `a + b`, where forbidden stays forbidden. Neither is above [`INF`], so that the sum does not wrap; saying that it may lets
+/// loops over tables be vectorised.
 #[inline(always)]
 pub(super) fn plus(a: u64, b: u64) -> u64 {
-    (a + b).min(INF)
+    a.wrapping_add(b).min(INF)
 }
 
 /// Costs over the tuples of a scope. Dead when the scope is empty.
