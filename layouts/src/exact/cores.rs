@@ -1,7 +1,7 @@
 //! A search by cores (see [`crate::maxsat`]) in what elimination has left.
 //!
-//! Where what is left asks for a combination that is allowed rather than for a cheap one (few distinct costs, and more tuples
-//! forbidden than priced: satisfiability), messages grow and say little, while a few hundred clauses over the variables that are
+//! Where what is left asks for a combination without faults rather than for a cheap one (few tuples have a cost, and few distinct
+//! ones: satisfiability), messages grow and say little, while a few hundred clauses over the variables that are
 //! left are soon solved. Each tuple with a cost becomes a soft clause, each box of forbidden tuples a hard one: what is left
 //! is small by then, in place of the whole problem's encoding with a variable per configuration.
 
@@ -17,6 +17,9 @@ use crate::strategy::{Budget, SolveError, Status, Trace};
 
 /// More distinct costs than this are weights, which elimination is better at.
 const COSTS: usize = 8;
+
+/// At most one tuple in so many has a cost.
+const UNPRICED: usize = 4;
 
 /// More clauses than this take longer to state than tables take to fill.
 const CLAUSES: usize = 4096;
@@ -39,7 +42,7 @@ pub(super) type Found<A> = Option<(A, Vec<(&'static str, u64)>)>;
 
 /// Searches in the variables `left` of the network, ascending: all that are not eliminated.
 pub(super) fn search(net: &Network, left: Vec<Var>, budget: &Budget) -> Result<Found<Answer>, SolveError> {
-    if !asks_for_the_allowed(net, &left) {
+    if !is_nearly_unpriced(net, &left) {
         return Ok(None);
     }
     let Some(formula) = Formula::new(net, left) else {
@@ -179,27 +182,28 @@ impl Formula {
     }
 }
 
-/// Whether what is left asks for what is allowed rather than for what is cheap.
-fn asks_for_the_allowed(net: &Network, left: &[Var]) -> bool {
+/// Whether few tuples have a price, and few different ones.
+fn is_nearly_unpriced(net: &Network, left: &[Var]) -> bool {
     let mut costs = Vec::with_capacity(COSTS);
-    let (mut priced, mut forbidden) = (0, 0);
+    let (mut priced, mut all) = (0, 0);
     for &v in left {
-        let tables = tables_from(net, v).flat_map(|t| &t.data);
-        for &cost in net.unary[v as usize].iter().chain(tables).filter(|&&c| c > 0) {
-            if cost >= INF {
-                forbidden += 1;
-                continue;
-            }
-            priced += 1;
-            if let Err(at) = costs.binary_search(&cost) {
-                costs.insert(at, cost);
-            }
-            if costs.len() > COSTS || priced > CLAUSES {
-                return false;
+        for data in tables_from(net, v)
+            .map(|t| &t.data)
+            .chain([&net.unary[v as usize]])
+        {
+            all += data.len();
+            for &cost in data.iter().filter(|&&c| 0 < c && c < INF) {
+                priced += 1;
+                if let Err(at) = costs.binary_search(&cost) {
+                    costs.insert(at, cost);
+                }
+                if costs.len() > COSTS || priced > CLAUSES {
+                    return false;
+                }
             }
         }
     }
-    priced <= forbidden
+    priced * UNPRICED <= all
 }
 
 /// The tables whose first variable this is: so each is met once.

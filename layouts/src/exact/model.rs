@@ -70,9 +70,21 @@ struct Scratch {
     /// Costs between two variables' classes.
     matrix: Vec<u64>,
     asked: Vec<LayoutId>,
-    /// Layouts that several can request, and the hub variables, each with those whose subsets are its values.
+    /// Layouts that several can request.
     shared: Vec<LayoutId>,
-    hubs: Vec<(Var, Range<usize>)>,
+    hubs: Vec<Hub>,
+    /// Subsets of hubs' layouts, as bits.
+    subsets: Vec<u32>,
+}
+
+/// A hub variable: which of the shared layouts somebody requests.
+#[derive(Clone, Debug)]
+struct Hub {
+    variable: Var,
+    /// Which of the shared layouts.
+    layouts: Range<usize>,
+    /// Which subsets of them are its values.
+    values: Range<usize>,
 }
 
 /// An operator that reads the tensor.
@@ -165,17 +177,20 @@ impl<'a> Builder<'a> {
         s.shared.extend(shared.map(|l| LayoutId(l as u32)));
         s.hubs(net, self.modelling.hubs)?;
         for h in 0..s.hubs.len() {
-            let (hub, layouts) = s.hubs[h].clone();
-            let layouts = &s.shared[layouts];
+            let Hub {
+                variable,
+                layouts,
+                values,
+            } = s.hubs[h].clone();
+            let (layouts, values) = (&s.shared[layouts], &s.subsets[values]);
+            let subsets = values.len();
             s.matrix.clear();
             for &from in &s.distinct {
-                s.matrix.extend(
-                    (0..1u32 << layouts.len())
-                        .map(|subset| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)))),
-                );
+                let sum =
+                    |&subset: &u32| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)));
+                s.matrix.extend(values.iter().map(sum));
             }
-            let subsets = 1 << layouts.len();
-            let hub = s.identity(hub, subsets);
+            let hub = s.identity(variable, subsets);
             s.expand(net, &writer, &hub, subsets)?;
         }
         for i in 0..s.readers.len() {
@@ -206,21 +221,25 @@ impl<'a> Builder<'a> {
                 s.expand(net, &writer, &reader, classes)?;
             }
             for h in 0..s.hubs.len() {
-                let (hub, shared) = s.hubs[h].clone();
-                let shared = &s.shared[shared];
-                let subsets = 1 << shared.len();
-                let sets = &s.sets[s.readers[i].sets.clone()];
-                let layouts = &s.layouts[..];
+                let Hub {
+                    variable,
+                    layouts,
+                    values,
+                } = s.hubs[h].clone();
+                let subsets = values.len();
                 s.matrix.clear();
-                for set in sets {
-                    s.matrix.extend((0..subsets).map(|subset: usize| {
-                        let mut missing = shared.iter().enumerate().filter(|(i, _)| subset >> i & 1 == 0);
-                        let forbidden = missing.any(|(_, l)| layouts[set.clone()].contains(l));
-                        if forbidden { INF } else { 0 }
-                    }));
+                for class in s.readers[i].sets.clone() {
+                    for v in values.clone() {
+                        let cost = if s.serves(&layouts, s.subsets[v], class) {
+                            0
+                        } else {
+                            INF
+                        };
+                        s.matrix.push(cost);
+                    }
                 }
                 if s.matrix.contains(&INF) {
-                    let hub = s.identity(hub, subsets);
+                    let hub = s.identity(variable, subsets);
                     s.expand(net, &reader, &hub, subsets)?;
                 }
             }
@@ -319,13 +338,14 @@ impl Scratch {
         self.readers.clear();
         self.shared.clear();
         self.hubs.clear();
+        self.subsets.clear();
         fill(&mut self.class_by_layout, layouts, NONE);
         fill(&mut self.priced, layouts, false);
         fill(&mut self.requesters, layouts, 0);
         fill(&mut self.direct, layouts, false);
     }
 
-    /// Makes the hub variables of the shared layouts.
+    /// Makes the hub variables of the shared layouts. Subsets that leave some reader without any request are no values.
     fn hubs(&mut self, net: &mut Network, how: Hubs) -> Result<(), Stop> {
         let shared = self.shared.len();
         let together = match how {
@@ -334,10 +354,31 @@ impl Scratch {
         };
         for first in (0..shared).step_by(together) {
             let layouts = first..shared.min(first + together);
-            let hub = net.variable((0..1usize << layouts.len()).map(|_| 0))?;
-            self.hubs.push((hub, layouts));
+            let start = self.subsets.len();
+            for subset in 0..1u32 << layouts.len() {
+                let served = |r: &Reader| r.sets.clone().any(|class| self.serves(&layouts, subset, class));
+                if self.readers.iter().all(served) {
+                    self.subsets.push(subset);
+                }
+            }
+            let values = start..self.subsets.len();
+            let variable = net.variable(values.clone().map(|_| 0))?;
+            self.hubs.push(Hub {
+                variable,
+                layouts,
+                values,
+            });
         }
         Ok(())
+    }
+
+    /// Whether a subset of a hub's layouts has all that a class of requests asks for among them.
+    fn serves(&self, layouts: &Range<usize>, subset: u32, class: usize) -> bool {
+        let asked = &self.layouts[self.sets[class].clone()];
+        let mut missing = (0..)
+            .zip(&self.shared[layouts.clone()])
+            .filter(|(i, _)| subset >> i & 1 == 0);
+        missing.all(|(_, l)| !asked.contains(l))
     }
 
     /// A variable whose values are classes of their own.

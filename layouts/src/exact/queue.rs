@@ -2,8 +2,22 @@
 
 use super::network::Var;
 
-/// 64 times the binary logarithm.
-pub(super) fn logarithm(n: usize) -> u32 {
+/// 64 times the binary logarithm, rounded down; of small numbers from a table.
+pub(super) struct Logarithms(Vec<u32>);
+
+impl Default for Logarithms {
+    fn default() -> Self {
+        Self((0..256).map(logarithm).collect())
+    }
+}
+
+impl Logarithms {
+    pub fn of(&self, n: usize) -> u32 {
+        self.0.get(n).copied().unwrap_or_else(|| logarithm(n))
+    }
+}
+
+fn logarithm(n: usize) -> u32 {
     ((n.max(1) as f64).log2() * 64.0) as u32
 }
 

@@ -10,7 +10,7 @@ use super::eliminate;
 use super::model::{Builder, Modelling};
 use super::network::{Network, Table, Var};
 use super::order;
-use super::queue::{Buckets, key, logarithm};
+use super::queue::{Buckets, Logarithms, key};
 use super::records::Records;
 use crate::id::OpId;
 use crate::problem::Problem;
@@ -125,8 +125,7 @@ pub(super) struct Elimination<'a> {
     /// To count distinct neighbours: the round in which a variable was last met.
     met: Vec<u32>,
     round: u32,
-    /// 64 log2 of small numbers.
-    logarithms: Vec<u32>,
+    logarithms: Logarithms,
     steps: u32,
 }
 
@@ -161,7 +160,7 @@ impl<'a> Elimination<'a> {
             scratch: Default::default(),
             met: Vec::new(),
             round: 0,
-            logarithms: (0..=STREAM_ENTRIES).map(logarithm).collect(),
+            logarithms: Logarithms::default(),
             steps: 0,
         };
         elimination.grow();
@@ -387,7 +386,7 @@ impl<'a> Elimination<'a> {
                         let before: usize = tables.map(|&t| self.net.tables[t as usize].data.len()).sum();
                         let flags = &mut self.flags[v as usize];
                         let most = match *flags & flag::RIPE {
-                            0 => self.logarithms[before.clamp(SMALL_ENTRIES, STREAM_ENTRIES)],
+                            0 => self.logarithms.of(before.clamp(SMALL_ENTRIES, STREAM_ENTRIES)),
                             _ => RIPE_LOG,
                         };
                         if key >> 20 <= u64::from(most) {
@@ -412,8 +411,7 @@ impl<'a> Elimination<'a> {
             for &u in &self.net.tables[t as usize].scope {
                 if u != v && std::mem::replace(&mut self.met[u as usize], self.round) != self.round {
                     let values = self.net.size(u);
-                    let log = self.logarithms.get(values).copied();
-                    size += u64::from(log.unwrap_or_else(|| logarithm(values)));
+                    size += u64::from(self.logarithms.of(values));
                     neighbours += 1;
                 }
             }
