@@ -21,6 +21,10 @@ const COSTS: usize = 8;
 /// At most one tuple in so many has a cost.
 const UNPRICED: usize = 4;
 
+/// Tables of more entries altogether, and variables of more values, take longer to look at than to eliminate.
+const ENTRIES: usize = 1 << 14;
+const VALUES: usize = 64;
+
 /// More clauses than this take longer to state than tables take to fill.
 const CLAUSES: usize = 4096;
 
@@ -187,11 +191,17 @@ fn is_nearly_unpriced(net: &Network, left: &[Var]) -> bool {
     let mut costs = Vec::with_capacity(COSTS);
     let (mut priced, mut all) = (0, 0);
     for &v in left {
+        if net.size(v) > VALUES {
+            return false;
+        }
         for data in tables_from(net, v)
             .map(|t| &t.data)
             .chain([&net.unary[v as usize]])
         {
             all += data.len();
+            if all > ENTRIES {
+                return false;
+            }
             for &cost in data.iter().filter(|&&c| 0 < c && c < INF) {
                 priced += 1;
                 if let Err(at) = costs.binary_search(&cost) {

@@ -2,15 +2,15 @@
 //!
 //! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
 //! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
-//! Single-threaded and deterministic; with [`Budget::threads`], independent components are solved side by side. Tables are counted against the memory limit before they are allocated. Where they
-//! grow large, a core-guided search is given a chance first; where they would not fit, it has the rest of the budget, and
-//! a relaxation (mini-buckets) may improve its bound.
+//! Single-threaded and deterministic; with [`Budget::threads`], independent components are solved side by side. Tables are
+//! counted against the memory limit before they are allocated. `attempt` says what is tried in which order where they grow large.
 //!
 //! With `k` above 1, `k_best` goes on to the next cheapest assignments whose programs differ; that costs an elimination
 //! per tensor and solution. The counter `k_complete` is 0 when a limit cut it short.
 //!
 //! Time and memory (for one solution) are linear in the number of operators at bounded width.
 
+mod attempt;
 mod boxes;
 mod cores;
 mod dominance;
@@ -25,12 +25,9 @@ mod records;
 mod solve;
 
 pub use model::Hubs;
-use network::Network;
 
-use crate::greedy::Greedy;
 use crate::id::ConfigId;
-use crate::maxsat::SatSolver;
-use crate::meter::{DEFAULT_LIMIT, Exceeded, Meter};
+use crate::meter::Exceeded;
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
@@ -144,21 +141,15 @@ impl Exact {
 /// Operators with fewer configurations get no variables for what they produce and request: they would only add tables.
 const MANY_CONFIGS: usize = 16;
 
-/// Tables up to this size are filled before a search by cores in what is left is thought of.
-const CORE_ENTRIES: usize = 1 << 8;
-
-/// Tables up to this size are filled before a search by cores in the whole problem is: some milliseconds altogether.
-const QUICK_ENTRIES: usize = 1 << 15;
-
-/// Tables up to this size are filled before the search is given longer: some ten milliseconds each.
-const EASY_ENTRIES: usize = 1 << 20;
-
-/// Decisions of the SAT solver at the first and the second try: some ten milliseconds, and some seconds. What has few
-/// distinct costs (a satisfiability problem, say) it solves within the first; what has many, hardly ever.
-const SEARCH_EFFORT: [u64; 2] = [20_000, 3_000_000];
-
-/// Problems of more operators than this are not searched as long as tables fit: stating them alone takes longer.
-const SEARCH_OPERATORS: usize = 2_000;
+impl Exact {
+    fn modelling(&self) -> model::Modelling {
+        model::Modelling {
+            hubs: self.hubs,
+            produced_from: if self.produced { MANY_CONFIGS } else { usize::MAX },
+            requests_from: if self.requests { MANY_CONFIGS } else { usize::MAX },
+        }
+    }
+}
 
 impl Strategy for Exact {
     fn name(&self) -> &str {
@@ -176,19 +167,10 @@ impl Strategy for Exact {
         if let Some(o) = problem.operator_without_configs() {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
-        let modelling = model::Modelling {
-            hubs: self.hubs,
-            produced_from: if self.produced { MANY_CONFIGS } else { usize::MAX },
-            requests_from: if self.requests { MANY_CONFIGS } else { usize::MAX },
-        };
-        let infeasible = || Solutions {
-            proof: "variable elimination leaves a domain empty".into(),
-            ..Solutions::none(Status::Infeasible, bound)
-        };
         if budget.threads > 1 && budget.k == 1 && self.stream {
-            match parallel::solve(problem, modelling, budget, self.dominance) {
+            match parallel::solve(problem, self.modelling(), budget, self.dominance) {
                 None => {}
-                Some(parallel::Answer::Infeasible) => return Ok(infeasible()),
+                Some(parallel::Answer::Infeasible) => return Ok(infeasible(bound)),
                 Some(parallel::Answer::Solved {
                     assignment,
                     cost,
@@ -203,138 +185,15 @@ impl Strategy for Exact {
                 }
             }
         }
-        let meter = Meter::new(budget.memory_limit);
-        let search = self.search && problem.operators().len() <= SEARCH_OPERATORS;
-        let most = if search { QUICK_ENTRIES } else { usize::MAX };
-        let first = if self.search { CORE_ENTRIES } else { most };
-        let mut base = None;
-        let (mut elimination, streamed) = if budget.k > 1 || !self.stream {
-            // The pieces of an enumeration constrain the whole network.
-            let network = match model::build(problem, modelling, Network::new(meter)) {
-                Ok(network) => network,
-                Err(Stop::Contradiction) => return Ok(infeasible()),
-                Err(Stop::Time) => return stopped(Status::Timeout, problem, budget, bound, None, trace),
-                Err(Stop::Memory(wanted)) => {
-                    let mut s = stopped(Status::OutOfMemory, problem, budget, bound, None, trace)?;
-                    s.counters.insert("wanted_bytes", wanted);
-                    return Ok(s);
-                }
-            };
-            base = (budget.k > 1).then(|| network.clone());
-            let mut elimination = solve::Elimination::new(network, budget, self.dominance);
-            let outcome = elimination.run(first);
-            let variables = (0..problem.operators().len() as u32).collect();
-            let streamed = solve::Streamed {
-                variables,
-                missing: None,
-                outcome,
-            };
-            (elimination, streamed)
-        } else {
-            let mut elimination = solve::Elimination::new(Network::new(meter), budget, self.dominance);
-            let streamed = elimination.stream(problem, &order::by_depth(problem), modelling, first);
-            (elimination, streamed)
-        };
-        let (mut outcome, missing) = (streamed.outcome, streamed.missing);
-        let mut in_cores = None;
-        if let (solve::Outcome::OutOfMemory { .. }, true, None) = (&outcome, self.search, missing) {
-            outcome = match elimination.search()? {
-                None => elimination.run(most),
-                Some((found, counters)) => {
-                    in_cores = Some(counters);
-                    found
-                }
-            };
-        }
-        // Wide, but perhaps easy for a search by cores; if not, larger tables, and at last whatever is left of the budget.
-        let mut by_search: Option<Solutions> = None;
-        let tries = SEARCH_EFFORT.into_iter().zip([EASY_ENTRIES, usize::MAX]);
-        for (effort, most) in tries.filter(|_| search) {
-            let solve::Outcome::OutOfMemory { .. } = outcome else {
-                break;
-            };
-            if missing.is_some() {
-                break;
-            }
-            trace.bound(elimination.net.constant);
-            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
-            let found = self.search(problem, budget, Some(effort), known, trace)?;
-            let done = matches!(found.status, Status::Optimal | Status::Infeasible) || budget.exhausted();
-            by_search = Some(found);
-            if done {
-                break;
-            }
-            outcome = elimination.run(most);
-        }
-        if let (true, solve::Outcome::OutOfMemory { .. }) = (self.search, &outcome)
-            && by_search
-                .as_ref()
-                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
-            && !budget.exhausted()
-            && least_search_bytes(problem) <= budget.memory_limit.unwrap_or(DEFAULT_LIMIT)
-        {
-            trace.bound(elimination.net.constant + missing.unwrap_or(0));
-            let known = by_search.take().and_then(|s| s.ranked.into_iter().next());
-            by_search = Some(self.search(problem, budget, None, known, trace)?);
-        }
-        if let solve::Outcome::OutOfMemory { wanted } = outcome
-            && missing.is_none()
-            && by_search
-                .as_ref()
-                .is_none_or(|s| !matches!(s.status, Status::Optimal | Status::Infeasible))
-        {
-            outcome = match elimination.relax() {
-                solve::Outcome::Infeasible => solve::Outcome::Infeasible,
-                _ => solve::Outcome::OutOfMemory { wanted },
-            };
-        }
-        let constant = elimination.net.constant + missing.unwrap_or(0);
-        let variables = elimination.net.len() as u64;
-        let mut solutions = match outcome {
-            solve::Outcome::Solved(values) => {
-                let chosen = |&v: &u32| ConfigId(values[v as usize]);
-                let assignment: Vec<_> = streamed.variables.iter().map(chosen).collect();
-                let mut solutions = optimal(problem, assignment.clone(), constant, trace)?;
-                if let Some(base) = base {
-                    let first = (assignment, constant);
-                    let found = k_best::k_best(problem, &base, first, self.dominance, budget);
-                    for (assignment, cost) in found.solutions.into_iter().skip(1) {
-                        solutions
-                            .ranked
-                            .push(Solution::claimed(problem, assignment, cost)?);
-                    }
-                    let counted = [
-                        ("k_complete", u64::from(found.complete)),
-                        ("k_eliminations", found.solved),
-                    ];
-                    solutions.counters.extend(counted);
-                }
-                solutions
-            }
-            solve::Outcome::Infeasible => infeasible(),
-            solve::Outcome::OutOfMemory { wanted } => {
-                let mut solutions =
-                    stopped(Status::OutOfMemory, problem, budget, constant, by_search, trace)?;
-                solutions.counters.insert("wanted_bytes", wanted);
-                solutions
-            }
-            solve::Outcome::Timeout => stopped(Status::Timeout, problem, budget, constant, by_search, trace)?,
-        };
-        solutions.peak_bytes = elimination.net.meter.peak();
-        count(&mut solutions, variables, elimination.counters);
-        if let Some(counters) = in_cores {
-            solutions.proof.push_str(", then cores in what it left");
-            solutions.counters.extend(counters);
-        }
-        Ok(solutions)
+        attempt::solve(self, problem, budget, bound, trace)
     }
 }
 
-/// A variable of the search per configuration, some hundred bytes each: where these alone do not fit, the encoding must
-/// not be written out to find that.
-fn least_search_bytes(problem: &Problem) -> u64 {
-    let configs = problem.operators().iter().map(|o| o.num_configs() as u64);
-    configs.sum::<u64>() * 96
+fn infeasible(bound: u64) -> Solutions {
+    Solutions {
+        proof: "variable elimination leaves a domain empty".into(),
+        ..Solutions::none(Status::Infeasible, bound)
+    }
 }
 
 /// The answer that an elimination came to.
@@ -364,60 +223,4 @@ fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
         ("width", c.width),
         ("split_variables", c.split),
     ]);
-}
-
-impl Exact {
-    /// A core-guided search (see [`crate::maxsat`]) from the best assignment known, greedy's if none.
-    fn search(
-        &self,
-        problem: &Problem,
-        budget: &Budget,
-        effort: Option<u64>,
-        known: Option<Solution>,
-        trace: &mut Trace<'_>,
-    ) -> Result<Solutions, SolveError> {
-        let known = match known {
-            Some(solution) => Some(solution),
-            None => Greedy.solve(problem, budget, trace)?.ranked.into_iter().next(),
-        };
-        crate::maxsat::core_guided(problem, SatSolver::default(), budget, effort, known, trace)
-    }
-}
-
-/// The best of what the search found (greedy's assignment if it did not run) under the better bound; optimal when an
-/// assignment meets it.
-fn stopped(
-    status: Status,
-    problem: &Problem,
-    budget: &Budget,
-    bound: u64,
-    by_search: Option<Solutions>,
-    trace: &mut Trace<'_>,
-) -> Result<Solutions, SolveError> {
-    let mut solutions = match by_search {
-        Some(s) if matches!(s.status, Status::Optimal | Status::Infeasible) => return Ok(s),
-        Some(s) => Solutions {
-            status: if budget.exhausted() {
-                Status::Timeout
-            } else {
-                status
-            },
-            ..s
-        },
-        None => Solutions {
-            counters: Default::default(),
-            ..Greedy.solve(problem, budget, trace)?
-        },
-    };
-    trace.bound(bound);
-    solutions.lower_bound = solutions.lower_bound.max(bound);
-    solutions.status = match solutions.best() {
-        Some(best) if best.cost == solutions.lower_bound => {
-            solutions.proof = "the relaxation's bound meets the assignment".into();
-            Status::Optimal
-        }
-        _ if budget.exhausted() => Status::Timeout,
-        _ => status,
-    };
-    Ok(solutions)
 }

@@ -3,10 +3,10 @@
 //! Variables: one per operator (its configurations); per tensor, where its producer has more configurations than the
 //! tensor has layouts, the *produced layout*; per operator with many configurations and tensor it reads, the *request*
 //! (the set of layouts it asks for); per tensor and layout that several operators can request, a *hub* that is 1 when one
-//! of them does. Up to [`Hubs`]' limit, a tensor's hubs are one variable whose values are subsets. A layout that one
-//! operator alone can request needs no hub: a table between producer and consumer prices it; nor does one whose
-//! conversions are all free or impossible, as a bundle's are. Requests that no
-//! produced layout pays for are left out.
+//! of them does. Up to [`Hubs`]' limit, a tensor's hubs are one variable whose values are subsets, those that serve every
+//! reader somehow. A layout that one operator alone can request needs no hub: a table between producer and consumer prices
+//! it; nor does one whose conversions are all free or impossible, as a bundle's are. Requests that no produced layout pays
+//! for are left out.
 //!
 //! The network is built tensor by tensor, so that an elimination can follow behind.
 
