@@ -1,8 +1,8 @@
 //! One solve, from the cheapest means to the last.
 //!
 //! Eliminate while messages are small; try a search by cores in what is left ([`super::cores`]); eliminate on, the search by cores in the
-//! whole problem being given a little time whenever messages pass another size; where tables would not fit, eliminate again in other
-//! orders; then leave the rest of the budget to the search, and at last bound what is left by a relaxation (mini-buckets).
+//! whole problem being given a little time whenever messages pass another size; where tables would not fit, leave the rest of the
+//! budget to the search, and at last bound what is left by a relaxation (mini-buckets).
 
 use super::model;
 use super::network::{Network, Var};
@@ -63,11 +63,8 @@ pub(super) fn solve(
             }
         }
     }
-    attempt.reorder();
-    if exact.search
-        && attempt.is_open()
-        && least_search_bytes(problem) <= budget.memory_limit.unwrap_or(DEFAULT_LIMIT)
-    {
+    let fits = least_search_bytes(problem) <= budget.memory_limit.unwrap_or(DEFAULT_LIMIT);
+    if exact.search && fits && attempt.is_open() {
         attempt.search(None, trace)?;
     }
     attempt.relax();
@@ -90,9 +87,6 @@ struct Attempt<'a> {
     by_search: Option<Solutions>,
     /// What the search in what was left counted, if it was that which ended the elimination.
     in_cores: Option<Vec<(&'static str, u64)>>,
-    /// Bound and most bytes of eliminations that were given up for this one.
-    reached: u64,
-    peak: u64,
 }
 
 impl<'a> Attempt<'a> {
@@ -126,8 +120,6 @@ impl<'a> Attempt<'a> {
             base,
             by_search: None,
             in_cores: None,
-            reached: 0,
-            peak: 0,
         })
     }
 
@@ -141,11 +133,7 @@ impl<'a> Attempt<'a> {
 
     /// A lower bound on the optimum; the optimum once it is solved.
     fn bound(&self) -> u64 {
-        let constant = self.elimination.net.constant + self.missing.unwrap_or(0);
-        match self.outcome {
-            Outcome::Solved(_) => constant,
-            _ => constant.max(self.reached),
-        }
+        self.elimination.net.constant + self.missing.unwrap_or(0)
     }
 
     /// Searches by cores in what elimination left, if that is likely to be quick, and goes on eliminating if not.
@@ -180,41 +168,6 @@ impl<'a> Attempt<'a> {
     fn eliminate(&mut self, most: usize) {
         if self.is_open() {
             self.outcome = self.elimination.run(most);
-        }
-    }
-
-    /// Begins again in other orders, each of which may have smaller tables: of the whole network, and without the variables for what
-    /// operators produce.
-    fn reorder(&mut self) {
-        if !self.exact.stream || self.budget.k > 1 || self.missing.is_some() {
-            return;
-        }
-        let produced = self.exact.produced.then_some(Exact {
-            produced: false,
-            ..self.exact
-        });
-        let whole = Exact {
-            stream: false,
-            ..self.exact
-        };
-        for other in [Some(whole), produced].into_iter().flatten() {
-            if !self.is_open() {
-                return;
-            }
-            self.reached = self.bound();
-            self.peak = self.peak.max(self.elimination.net.meter.peak());
-            // The old tables make room before there are new ones.
-            let nothing = Network::new(Meter::new(self.budget.memory_limit));
-            self.elimination = Elimination::new(nothing, self.budget, self.exact.dominance);
-            match Self::begin(&other, self.problem, self.budget, usize::MAX) {
-                Ok(next) => {
-                    (self.elimination, self.outcome) = (next.elimination, next.outcome);
-                    (self.variables, self.missing) = (next.variables, next.missing);
-                }
-                Err(Stop::Contradiction) => self.outcome = Outcome::Infeasible,
-                Err(Stop::Time) => self.outcome = Outcome::Timeout,
-                Err(Stop::Memory(wanted)) => self.outcome = Outcome::OutOfMemory { wanted },
-            }
         }
     }
 
@@ -263,7 +216,7 @@ impl<'a> Attempt<'a> {
             }
             Outcome::Timeout => stopped(Status::Timeout, problem, budget, bound, by_search, trace)?,
         };
-        solutions.peak_bytes = self.peak.max(self.elimination.net.meter.peak());
+        solutions.peak_bytes = self.elimination.net.meter.peak();
         count(
             &mut solutions,
             self.elimination.net.len() as u64,

@@ -145,34 +145,3 @@ fn limits_are_kept_while_the_network_is_built() {
         .unwrap();
     assert!(s.lower_bound > problem.sum_of_minimum_costs());
 }
-
-/// Whether tables fit is in part the luck of the order.
-#[test]
-fn another_order_is_tried_when_tables_do_not_fit() {
-    let exact = Exact::default().without("search").unwrap();
-    let whole = exact.without("stream").unwrap();
-    let mut tried = 0;
-    for seed in 0..20 {
-        let problem = random(&Random {
-            operators: 100,
-            window: 8,
-            layouts: (3, 4),
-            seed,
-            ..Random::default()
-        })
-        .unwrap();
-        let solve = |e: &Exact, budget: &Budget| e.solve(&problem, budget, &mut Trace::silent()).unwrap();
-        let unlimited = Budget::default();
-        let (first, second) = (solve(&exact, &unlimited), solve(&whole, &unlimited));
-        if second.peak_bytes >= first.peak_bytes {
-            continue;
-        }
-        tried += 1;
-        let limit = u64::midpoint(first.peak_bytes, second.peak_bytes);
-        let s = solve(&exact, &Budget::default().with_memory_limit(limit));
-        assert_eq!(s.status, Status::Optimal, "seed {seed}");
-        assert_eq!(s.best().unwrap().cost, first.best().unwrap().cost);
-        assert!(s.peak_bytes <= limit);
-    }
-    assert!(tried > 3, "{tried}");
-}

@@ -72,8 +72,8 @@ fn a_million_operators_are_solved() {
 
 #[test]
 fn wide_random_graphs_are_solved() {
-    if slow("10,000 operators of width 16 to 24") {
-        for window in [6, 8, 10] {
+    if slow("10,000 operators of width 16 and 22") {
+        for window in [6, 8] {
             let p = Random {
                 operators: 10_000,
                 window,
