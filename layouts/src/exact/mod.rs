@@ -21,6 +21,7 @@ mod network;
 mod order;
 mod parallel;
 mod queue;
+mod read_ahead;
 mod records;
 mod solve;
 

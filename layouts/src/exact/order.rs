@@ -1,7 +1,7 @@
 //! The order in which operators are met.
 
-use crate::id::{ConfigId, OpId};
-use crate::problem::{Operator, Problem};
+use crate::id::OpId;
+use crate::problem::Problem;
 
 /// A topological order in which what belongs together stands together: each operator right after what it reads and
 /// nobody met before. (Kahn's order, the one that strategies are defined by, may put all sources first.)
@@ -38,28 +38,4 @@ pub(super) fn by_depth(problem: &Problem) -> Vec<OpId> {
         }
     }
     order
-}
-
-/// Reads a little of all that building the tables of these operators will read. What an instance of a million operators in no
-/// particular order costs is waiting for memory: loads that do not depend on each other wait side by side.
-pub(super) fn touch(problem: &Problem, operators: &[OpId]) {
-    let written = || operators.iter().map(|&o| problem.operator(o).output);
-    let readers = || written().flat_map(|t| problem.uses(t)).map(|&(o, _)| o);
-    let met = || {
-        operators
-            .iter()
-            .copied()
-            .chain(readers())
-            .map(|o| problem.operator(o))
-    };
-    let records: usize = met().map(|op| op.num_configs()).sum();
-    let ends = |op: &Operator| [0, op.num_configs().saturating_sub(1)].map(|c| ConfigId(c as u32));
-    let configs: u64 = met()
-        .filter(|op| op.num_configs() > 0)
-        .flat_map(|op| ends(op).map(|c| op.config(c)))
-        .fold(0, |sum, c| sum ^ c.cost ^ u64::from(c.output.0));
-    let tensors = || written().map(|t| problem.tensor(t));
-    let layouts: usize = tensors().map(|t| t.layouts.len()).sum();
-    let costs = tensors().filter(|t| t.transpose.last() == Some(&None)).count();
-    std::hint::black_box((records, configs, layouts, costs));
 }

@@ -9,8 +9,8 @@ use super::dominance;
 use super::eliminate;
 use super::model::{Builder, Modelling};
 use super::network::{Network, Table, Var};
-use super::order;
 use super::queue::{Buckets, Logarithms, key};
+use super::read_ahead::{STRIDE, read_ahead};
 use super::records::Records;
 use crate::id::OpId;
 use crate::problem::Problem;
@@ -80,9 +80,6 @@ const RIPE_LOG: u32 = 64 * 8;
 /// Before a message of more entries than this, the neighbours' dominated values are removed, so that it is smaller. For
 /// smaller messages that costs more than it saves: each variable's own are removed when its turn comes.
 const EAGER_ENTRIES: usize = 64;
-
-/// Problems of more operators than this are not in the cache.
-const TOUCHED: usize = 20_000;
 
 /// Per variable.
 mod flag {
@@ -204,13 +201,11 @@ impl<'a> Elimination<'a> {
     ) -> Result<(), Stop> {
         self.small = Some(Buckets::default());
         for (i, &o) in order.iter().enumerate() {
-            if i % 64 == 0 {
+            if i % STRIDE == 0 {
                 if self.budget.exhausted() {
                     return Err(Stop::Time);
                 }
-                if order.len() > TOUCHED {
-                    order::touch(problem, &order[i..order.len().min(i + 64)]);
-                }
+                read_ahead(problem, order, i);
             }
             let known = self.net.len() as Var;
             let others = builder.tensor(&mut self.net, problem.operator(o).output)?;
