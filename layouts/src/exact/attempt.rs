@@ -125,9 +125,8 @@ impl<'a> Attempt<'a> {
 
     /// Whether tables were too large, no search has an answer, and there is time.
     fn is_open(&self) -> bool {
-        let answered = |s: &Solutions| matches!(s.status, Status::Optimal | Status::Infeasible);
         matches!(self.outcome, Outcome::OutOfMemory { .. })
-            && !self.by_search.as_ref().is_some_and(answered)
+            && !self.by_search.as_ref().is_some_and(is_answer)
             && !self.budget.exhausted()
     }
 
@@ -173,10 +172,9 @@ impl<'a> Attempt<'a> {
 
     /// Bounds what is left.
     fn relax(&mut self) {
-        let answered = |s: &Solutions| matches!(s.status, Status::Optimal | Status::Infeasible);
         if let Outcome::OutOfMemory { wanted } = self.outcome
             && self.missing.is_none()
-            && !self.by_search.as_ref().is_some_and(answered)
+            && !self.by_search.as_ref().is_some_and(is_answer)
         {
             self.outcome = match self.elimination.relax() {
                 Outcome::Infeasible => Outcome::Infeasible,
@@ -230,6 +228,11 @@ impl<'a> Attempt<'a> {
     }
 }
 
+/// Whether nothing is left to prove.
+fn is_answer(solutions: &Solutions) -> bool {
+    matches!(solutions.status, Status::Optimal | Status::Infeasible)
+}
+
 /// A variable of the search per configuration, some hundred bytes each: where these alone do not fit, the encoding must
 /// not be written out to find that.
 fn least_search_bytes(problem: &Problem) -> u64 {
@@ -248,7 +251,7 @@ fn stopped(
     trace: &mut Trace<'_>,
 ) -> Result<Solutions, SolveError> {
     let mut solutions = match by_search {
-        Some(s) if matches!(s.status, Status::Optimal | Status::Infeasible) => return Ok(s),
+        Some(s) if is_answer(&s) => return Ok(s),
         Some(s) => Solutions {
             status: if budget.exhausted() {
                 Status::Timeout

@@ -177,12 +177,8 @@ impl<'a> Builder<'a> {
         s.shared.extend(shared.map(|l| LayoutId(l as u32)));
         s.hubs(net, self.modelling.hubs)?;
         for h in 0..s.hubs.len() {
-            let Hub {
-                variable,
-                layouts,
-                values,
-            } = s.hubs[h].clone();
-            let (layouts, values) = (&s.shared[layouts], &s.subsets[values]);
+            let hub = s.hubs[h].clone();
+            let (layouts, values) = (&s.shared[hub.layouts], &s.subsets[hub.values]);
             let subsets = values.len();
             s.matrix.clear();
             for &from in &s.distinct {
@@ -190,7 +186,7 @@ impl<'a> Builder<'a> {
                     |&subset: &u32| chosen(layouts, subset).fold(0, |sum, to| plus(sum, price(from, to)));
                 s.matrix.extend(values.iter().map(sum));
             }
-            let hub = s.identity(variable, subsets);
+            let hub = s.identity(hub.variable, subsets);
             s.expand(net, &writer, &hub, subsets)?;
         }
         for i in 0..s.readers.len() {
@@ -221,25 +217,17 @@ impl<'a> Builder<'a> {
                 s.expand(net, &writer, &reader, classes)?;
             }
             for h in 0..s.hubs.len() {
-                let Hub {
-                    variable,
-                    layouts,
-                    values,
-                } = s.hubs[h].clone();
-                let subsets = values.len();
+                let hub = s.hubs[h].clone();
+                let subsets = hub.values.len();
                 s.matrix.clear();
                 for class in s.readers[i].sets.clone() {
-                    for v in values.clone() {
-                        let cost = if s.serves(&layouts, s.subsets[v], class) {
-                            0
-                        } else {
-                            INF
-                        };
-                        s.matrix.push(cost);
+                    for v in hub.values.clone() {
+                        let serves = s.serves(&hub.layouts, s.subsets[v], class);
+                        s.matrix.push(if serves { 0 } else { INF });
                     }
                 }
                 if s.matrix.contains(&INF) {
-                    let hub = s.identity(variable, subsets);
+                    let hub = s.identity(hub.variable, subsets);
                     s.expand(net, &reader, &hub, subsets)?;
                 }
             }
