@@ -41,7 +41,7 @@ impl Strategy for Greedy {
         let units = Units::new(problem);
         let mut stopped = false;
         for (i, unit) in units.iter().enumerate() {
-            // There is to be a plan whatever the clock says: a large problem's rest is then put together without looking at prices.
+            // There is to be a plan whatever the clock says: a large problem's rest is then put together blind to conversions' costs.
             if !(stopped && i > UNHURRIED && search.hurry(unit)) {
                 search.construct(unit);
             }

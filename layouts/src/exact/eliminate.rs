@@ -148,35 +148,18 @@ fn minimise(
         if base >= INF {
             continue;
         }
-        match varying {
-            [] => sums.fill(base),
-            [first, rest @ ..] => {
-                match first.block {
-                    Block::Scattered(from) => {
-                        let (costs, offsets) = (costs(first), &offsets[from..from + block]);
-                        for (sum, &o) in sums.iter_mut().zip(offsets) {
-                            *sum = plus(base, costs[o as usize]);
-                        }
-                    }
-                    _ => {
-                        for (sum, &c) in sums.iter_mut().zip(&costs(first)[..block]) {
-                            *sum = plus(base, c);
-                        }
+        sums.fill(base);
+        for w in varying {
+            match w.block {
+                Block::Scattered(from) => {
+                    let (costs, offsets) = (costs(w), &offsets[from..from + block]);
+                    for (sum, &o) in sums.iter_mut().zip(offsets) {
+                        *sum = plus(*sum, costs[o as usize]);
                     }
                 }
-                for w in rest {
-                    match w.block {
-                        Block::Scattered(from) => {
-                            let (costs, offsets) = (costs(w), &offsets[from..from + block]);
-                            for (sum, &o) in sums.iter_mut().zip(offsets) {
-                                *sum = plus(*sum, costs[o as usize]);
-                            }
-                        }
-                        _ => {
-                            for (sum, &c) in sums.iter_mut().zip(&costs(w)[..block]) {
-                                *sum = plus(*sum, c);
-                            }
-                        }
+                _ => {
+                    for (sum, &c) in sums.iter_mut().zip(&costs(w)[..block]) {
+                        *sum = plus(*sum, c);
                     }
                 }
             }
