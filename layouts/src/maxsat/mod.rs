@@ -137,14 +137,18 @@ impl oll::Models for Assignments<'_> {
     type Assignment = Solution;
 
     fn read(&self, holds: &dyn Fn(Lit) -> bool) -> Result<(u64, Solution), SolveError> {
-        let Some(assignment) = self.encoding.decode(|v| holds(lit(Literal::positive(v)))) else {
-            return Err(SolveError::Backend {
-                library: "rustsat",
-                message: "a model of the hard clauses leaves an operator without configuration".into(),
-            });
+        let wrong = |message: String| SolveError::Backend {
+            library: "rustsat",
+            message,
         };
+        let assignment = self
+            .encoding
+            .decode(|v| holds(lit(Literal::positive(v))))
+            .ok_or_else(|| {
+                wrong("a model of the hard clauses leaves an operator without configuration".into())
+            })?;
         let solution = Solution::new(self.problem, assignment)
-            .map_err(|source| SolveError::Invalid { claimed: 0, source })?;
+            .map_err(|e| wrong(format!("a model of the hard clauses is no assignment: {e}")))?;
         Ok((solution.cost, solution))
     }
 }
