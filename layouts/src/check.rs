@@ -107,48 +107,60 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
             .checked_add(op.config(found).cost)
             .ok_or(CheckError::Overflow)?;
     }
-    // (tensor, requested layout, consumer), ordered; the first consumer of each request is the one errors name.
-    let mut requests = Vec::new();
-    for (o, (op, &c)) in operators.iter().zip(assignment).enumerate() {
-        for (&tensor, &layout) in op.inputs.iter().zip(op.config(c).inputs) {
-            requests.push((tensor, layout, OpId(o as u32)));
-        }
+    // What is requested of each tensor, grouped by tensor: requested layout and consumer.
+    let mut ends = vec![0usize; problem.tensors().len()];
+    operators
+        .iter()
+        .flat_map(|op| &op.inputs)
+        .for_each(|t| ends[t.index()] += 1);
+    let mut end = 0;
+    for of_tensor in &mut ends {
+        end += std::mem::replace(of_tensor, end);
     }
-    requests.sort_unstable();
+    let mut requests = vec![(LayoutId(0), OpId(0)); end];
     let mut produced = vec![(LayoutId(0), OpId(0)); problem.tensors().len()];
     for (o, (op, &c)) in operators.iter().zip(assignment).enumerate() {
-        produced[op.output.index()] = (op.config(c).output, OpId(o as u32));
+        let (o, config) = (OpId(o as u32), op.config(c));
+        produced[op.output.index()] = (config.output, o);
+        for (t, &layout) in op.inputs.iter().zip(config.inputs) {
+            let at = &mut ends[t.index()];
+            requests[*at] = (layout, o);
+            *at += 1;
+        }
     }
     let (mut conversions, mut transpose_cost, mut constant_conversions) = (Vec::new(), 0u64, 0);
-    let mut last = None;
-    for (tensor, to, consumer) in requests {
-        if last.replace((tensor, to)) == Some((tensor, to)) {
-            continue;
-        }
-        let (from, producer) = produced[tensor.index()];
-        if from == to {
-            continue;
-        }
-        let t = problem.tensor(tensor);
-        let Some(cost) = t.transpose(from, to) else {
-            let name = t.name.clone();
-            return Err(CheckError::ImpossibleConversion {
+    let mut start = 0;
+    for (tensor, (&end, &(from, producer))) in problem.tensor_ids().zip(ends.iter().zip(&produced)) {
+        let own = &mut requests[start..end];
+        start = end;
+        // The first consumer of each request is the one that errors name.
+        own.sort_unstable();
+        for same in own.chunk_by(|a, b| a.0 == b.0) {
+            let (to, consumer) = same[0];
+            if from == to {
+                continue;
+            }
+            let t = problem.tensor(tensor);
+            let Some(cost) = t.transpose(from, to) else {
+                let name = t.name.clone();
+                return Err(CheckError::ImpossibleConversion {
+                    tensor,
+                    name,
+                    from,
+                    to,
+                    producer,
+                    consumer,
+                });
+            };
+            transpose_cost = transpose_cost.checked_add(cost).ok_or(CheckError::Overflow)?;
+            constant_conversions += u64::from(t.constant);
+            conversions.push(Conversion {
                 tensor,
-                name,
                 from,
                 to,
-                producer,
-                consumer,
+                cost,
             });
-        };
-        transpose_cost = transpose_cost.checked_add(cost).ok_or(CheckError::Overflow)?;
-        constant_conversions += u64::from(t.constant);
-        conversions.push(Conversion {
-            tensor,
-            from,
-            to,
-            cost,
-        });
+        }
     }
     let cost = operator_cost
         .checked_add(transpose_cost)

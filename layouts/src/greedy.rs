@@ -10,11 +10,13 @@
 //! Each visit costs O(configurations × arity); the sweeps end since the pair falls strictly with every move.
 
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
+use crate::local::{Ties, UNSET, cheapest};
 use crate::problem::Problem;
 use crate::projection::{Units, follow};
 use crate::strategy::{Budget, Solution, Solutions, SolveError, Status, Strategy, Trace};
 
-/// So many operators are constructed properly even after the deadline: some milliseconds.
+/// So many operators are constructed properly even after the deadline: some milliseconds. There is to be a plan whatever the
+/// clock says; a larger problem's rest is put together blind to conversions' costs, as `local` would.
 const UNHURRIED: usize = 10_000;
 
 /// The strategy.
@@ -37,12 +39,22 @@ impl Strategy for Greedy {
         if let Some(o) = problem.operator_without_configs() {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
+        let mut late = problem.operators().len() > UNHURRIED && budget.exhausted();
+        if late && let Some(solution) = hurried(problem, vec![UNSET; problem.operators().len()]) {
+            return Ok(timeout(solution, bound, trace));
+        }
         let mut search = Search::new(problem);
         let units = Units::new(problem);
-        let mut stopped = false;
+        let mut stopped = late;
         for (i, unit) in units.iter().enumerate() {
-            // There is to be a plan whatever the clock says: a large problem's rest is then put together blind to conversions' costs.
-            if !(stopped && i > UNHURRIED && search.hurry(unit)) {
+            if stopped && !late && i > UNHURRIED {
+                late = true;
+                if let Some(solution) = hurried(problem, search.assignment.clone()) {
+                    return Ok(timeout(solution, bound, trace));
+                }
+            }
+            // The cheapest configurations cannot all be had: blind to conversions' costs, but not to their being impossible.
+            if !(late && search.hurry(unit)) {
                 search.construct(unit);
             }
             stopped = stopped || i % 64 == 0 && budget.exhausted();
@@ -80,6 +92,20 @@ impl Strategy for Greedy {
     }
 }
 
+/// The plan in which operators that have no configuration yet take their cheapest, if its conversions are possible.
+fn hurried(problem: &Problem, assignment: Vec<ConfigId>) -> Option<Solution> {
+    cheapest(problem, assignment, Ties::Lowest).and_then(|a| Solution::new(problem, a).ok())
+}
+
+fn timeout(solution: Solution, bound: u64, trace: &mut Trace<'_>) -> Solutions {
+    trace.incumbent(solution.cost);
+    let counters = [("sweeps", 0), ("moves", 0)].into();
+    Solutions {
+        counters,
+        ..Solutions::one(Status::Timeout, solution, bound)
+    }
+}
+
 /// Impossible conversions first, then finite cost.
 type Price = (u32, u64);
 
@@ -99,7 +125,7 @@ impl<'a> Search<'a> {
             starts.push(total);
             total += t.layouts.len();
         }
-        let assignment = vec![ConfigId(0); problem.operators().len()];
+        let assignment = vec![UNSET; problem.operators().len()];
         Self {
             problem,
             assignment,

@@ -29,7 +29,9 @@ impl Strategy for Local {
         if let Some(o) = problem.operator_without_configs() {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
-        let plan = |ties: Ties| cheapest(problem, ties).and_then(|a| Solution::new(problem, a).ok());
+        let unset = || vec![UNSET; problem.operators().len()];
+        let plan =
+            |ties: Ties| cheapest(problem, unset(), ties).and_then(|a| Solution::new(problem, a).ok());
         let mut solutions = match plan(Ties::Lowest) {
             Some(solution) => {
                 trace.incumbent(solution.cost);
@@ -50,26 +52,35 @@ impl Strategy for Local {
     }
 }
 
+/// Which of several cheapest configurations.
 #[derive(Clone, Copy)]
-enum Ties {
+pub(crate) enum Ties {
     Lowest,
     Highest,
 }
 
-/// `None` when a projection has no configuration for what its bundle became.
-fn cheapest(problem: &Problem, ties: Ties) -> Option<Vec<ConfigId>> {
-    let mut assignment = vec![ConfigId(0); problem.operators().len()];
-    for &o in problem.topological_order() {
-        assignment[o.index()] = if problem.is_projection(o) {
-            projection::follow(problem, o, &assignment)?
-        } else {
-            let configs = problem.operator(o).configs();
-            match ties {
+/// No configuration yet.
+pub(crate) const UNSET: ConfigId = ConfigId(u32::MAX);
+
+/// Gives each operator that has no configuration yet its cheapest one, in file order, which is that of the memory; projections
+/// follow. `None` when a projection has no configuration for what its bundle became.
+pub(crate) fn cheapest(
+    problem: &Problem,
+    mut assignment: Vec<ConfigId>,
+    ties: Ties,
+) -> Option<Vec<ConfigId>> {
+    for (op, chosen) in problem.operators().iter().zip(&mut assignment) {
+        if *chosen == UNSET {
+            let configs = op.configs();
+            let cheapest = match ties {
                 Ties::Lowest => configs.min_by_key(|(c, k)| (k.cost, c.0)),
                 Ties::Highest => configs.min_by_key(|(c, k)| (k.cost, u32::MAX - c.0)),
-            }?
-            .0
-        };
+            };
+            *chosen = cheapest?.0;
+        }
+    }
+    for &o in problem.projections() {
+        assignment[o.index()] = projection::follow(problem, o, &assignment)?;
     }
     Some(assignment)
 }

@@ -129,6 +129,10 @@ pub struct Problem {
     uses: Vec<(OpId, u32)>,
     use_starts: Vec<u32>,
     order: Vec<OpId>,
+    /// In topological order.
+    projections: Vec<OpId>,
+    sum_of_minimum_costs: u64,
+    operator_without_configs: Option<OpId>,
 }
 
 impl Problem {
@@ -211,15 +215,20 @@ impl Problem {
             .is_some_and(|&t| self.tensor(t).bundle)
     }
 
+    /// Every projection, in topological order.
+    pub fn projections(&self) -> &[OpId] {
+        &self.projections
+    }
+
     /// The sum of the operators' cheapest configurations, a lower bound on the objective. An operator without
     /// configurations counts zero (the problem is then infeasible).
     pub fn sum_of_minimum_costs(&self) -> u64 {
-        self.operators.iter().filter_map(Operator::min_cost).sum()
+        self.sum_of_minimum_costs
     }
 
     /// The first operator that has no configuration; one such proves infeasibility.
     pub fn operator_without_configs(&self) -> Option<OpId> {
-        self.op_ids().find(|&o| self.operator(o).num_configs() == 0)
+        self.operator_without_configs
     }
 
     /// Stable hash (BLAKE3, 128 bits, 32 hexadecimal digits) of everything a strategy can read: structure, layouts by
@@ -417,7 +426,16 @@ impl ProblemBuilder {
         if let Some(hints) = &self.hints {
             hints.validate(&tensors, &operators)?;
         }
+        let reads_bundle = |o: &OpId| {
+            let mut inputs = operators[o.index()].inputs.iter();
+            inputs.any(|t| tensors[t.index()].bundle)
+        };
+        let projections = order.iter().copied().filter(reads_bundle).collect();
+        let without_configs = operators.iter().position(|op| op.num_configs() == 0);
         Ok(Problem {
+            projections,
+            sum_of_minimum_costs: operators.iter().filter_map(Operator::min_cost).sum(),
+            operator_without_configs: without_configs.map(OpId::new),
             name: self.name,
             unit: self.unit,
             family: self.family,

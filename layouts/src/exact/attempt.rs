@@ -105,8 +105,9 @@ impl<'a> Attempt<'a> {
             };
             (elimination, streamed, base)
         } else {
+            let order = order::by_depth(problem, budget).ok_or(Stop::Time)?;
             let mut elimination = Elimination::new(Network::new(meter), budget, exact.dominance);
-            let streamed = elimination.stream(problem, &order::by_depth(problem), exact.modelling(), most);
+            let streamed = elimination.stream(problem, &order, exact.modelling(), most);
             (elimination, streamed, None)
         };
         Ok(Self {

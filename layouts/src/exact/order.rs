@@ -2,15 +2,23 @@
 
 use crate::id::OpId;
 use crate::problem::Problem;
+use crate::strategy::Budget;
+
+/// Operators between two looks at the clock.
+const CLOCK: usize = 4096;
 
 /// A topological order in which what belongs together stands together: each operator right after what it reads and
-/// nobody met before. (Kahn's order, the one that strategies are defined by, may put all sources first.)
-pub(super) fn by_depth(problem: &Problem) -> Vec<OpId> {
+/// nobody met before. (Kahn's order, the one that strategies are defined by, may put all sources first.) `None` when the budget
+/// runs out: a million operators take some tenths of a second.
+pub(super) fn by_depth(problem: &Problem, budget: &Budget) -> Option<Vec<OpId>> {
     let n = problem.operators().len();
     // Whom each operator reads from, copied: the search below jumps about, and this fits into a cache where the problem does not.
     let mut starts = Vec::with_capacity(n + 1);
     let mut read = Vec::with_capacity(n * 2);
-    for op in problem.operators() {
+    for (i, op) in problem.operators().iter().enumerate() {
+        if i % CLOCK == 0 && budget.exhausted() {
+            return None;
+        }
         starts.push(read.len() as u32);
         read.extend(op.inputs.iter().map(|&t| problem.producer(t)));
     }
@@ -26,6 +34,9 @@ pub(super) fn by_depth(problem: &Problem) -> Vec<OpId> {
         path.push((root, starts[root.index()]));
         while let Some((o, next)) = path.last_mut() {
             if *next == starts[o.index() + 1] {
+                if order.len() % CLOCK == 0 && budget.exhausted() {
+                    return None;
+                }
                 order.push(*o);
                 path.pop();
                 continue;
@@ -37,5 +48,5 @@ pub(super) fn by_depth(problem: &Problem) -> Vec<OpId> {
             }
         }
     }
-    order
+    Some(order)
 }

@@ -39,7 +39,7 @@ pub(super) fn solve(
     budget: &Budget,
     dominance: bool,
 ) -> Option<Answer> {
-    let parts = parts(problem);
+    let parts = parts(problem, budget)?;
     if parts.len() < 2 {
         return None;
     }
@@ -133,8 +133,8 @@ fn solve_part(
     }
 }
 
-/// The operators of each part, every one in the order by depth.
-fn parts(problem: &Problem) -> Vec<Vec<OpId>> {
+/// The operators of each part, every one in the order by depth. `None` when the budget runs out.
+fn parts(problem: &Problem, budget: &Budget) -> Option<Vec<Vec<OpId>>> {
     let n = problem.operators().len();
     // Union-find with path halving: an operator belongs to its root's component.
     let mut parent: Vec<u32> = (0..n as u32).collect();
@@ -170,8 +170,8 @@ fn parts(problem: &Problem) -> Vec<Vec<OpId>> {
         }
     }
     let mut parts = vec![Vec::new(); count];
-    for o in by_depth(problem) {
+    for o in by_depth(problem, budget)? {
         parts[part_of[root(&mut parent, o.0) as usize]].push(o);
     }
-    parts
+    Some(parts)
 }
