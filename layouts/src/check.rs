@@ -93,9 +93,9 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
         });
     }
     let mut operator_cost = 0u64;
-    for (o, (op, &found)) in operators.iter().zip(assignment).enumerate() {
+    for (o, (op, &found)) in operators.clone().zip(assignment).enumerate() {
         if found.index() >= op.num_configs() {
-            let (op, name, configs) = (OpId(o as u32), op.name.clone(), op.num_configs());
+            let (op, name, configs) = (OpId(o as u32), op.name().to_owned(), op.num_configs());
             return Err(CheckError::NoSuchConfig {
                 op,
                 name,
@@ -110,8 +110,8 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
     // What is requested of each tensor, grouped by tensor: requested layout and consumer.
     let mut ends = vec![0usize; problem.tensors().len()];
     operators
-        .iter()
-        .flat_map(|op| &op.inputs)
+        .clone()
+        .flat_map(|op| op.inputs)
         .for_each(|t| ends[t.index()] += 1);
     let mut end = 0;
     for of_tensor in &mut ends {
@@ -119,7 +119,7 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
     }
     let mut requests = vec![(LayoutId(0), OpId(0)); end];
     let mut produced = vec![(LayoutId(0), OpId(0)); problem.tensors().len()];
-    for (o, (op, &c)) in operators.iter().zip(assignment).enumerate() {
+    for (o, (op, &c)) in operators.zip(assignment).enumerate() {
         let (o, config) = (OpId(o as u32), op.config(c));
         produced[op.output.index()] = (config.output, o);
         for (t, &layout) in op.inputs.iter().zip(config.inputs) {
@@ -142,7 +142,7 @@ pub fn check(problem: &Problem, assignment: &[ConfigId]) -> Result<Checked, Chec
             }
             let t = problem.tensor(tensor);
             let Some(cost) = t.transpose(from, to) else {
-                let name = t.name.clone();
+                let name = t.name().to_owned();
                 return Err(CheckError::ImpossibleConversion {
                     tensor,
                     name,

@@ -65,7 +65,7 @@ pub fn cfn(problem: &Problem, out: &mut impl Write) -> Result<()> {
     )?;
     let hubs = requested(problem);
     let mut separator = "";
-    for (o, op) in problem.operators().iter().enumerate() {
+    for (o, op) in problem.operators().enumerate() {
         write!(out, "{separator}\"x{o}\":{}", op.num_configs())?;
         separator = ",\n";
     }
@@ -75,7 +75,7 @@ pub fn cfn(problem: &Problem, out: &mut impl Write) -> Result<()> {
     }
     writeln!(out, "\n}},\n\"functions\":{{")?;
     separator = "";
-    for (o, op) in problem.operators().iter().enumerate() {
+    for (o, op) in problem.operators().enumerate() {
         let costs: Vec<String> = op.configs().map(|(_, c)| c.cost.to_string()).collect();
         write!(
             out,
@@ -173,16 +173,16 @@ pub fn dot(problem: &Problem, out: &mut impl Write) -> Result<()> {
         )
     };
     writeln!(out, "digraph {} {{\n  node [shape=box];", quote(problem.name()))?;
-    for (o, op) in problem.operators().iter().enumerate() {
+    for (o, op) in problem.operators().enumerate() {
         writeln!(
             out,
             "  o{o} [label={}];",
-            quote(&format!("{}\n{} configurations", op.name, op.num_configs()))
+            quote(&format!("{}\n{} configurations", op.name(), op.num_configs()))
         )?;
     }
     for t in problem.tensor_ids() {
         let tensor = problem.tensor(t);
-        let label = quote(&format!("{}\n{}", tensor.name, tensor.layouts.join(" ")));
+        let label = quote(&format!("{}\n{}", tensor.name(), tensor.layouts.join(" ")));
         let style = if tensor.constant { ", style=dashed" } else { "" };
         for (o, _) in problem.uses(t) {
             writeln!(out, "  o{} -> o{o} [label={label}{style}];", problem.producer(t))?;
@@ -214,15 +214,15 @@ pub(crate) fn requested(problem: &Problem) -> Vec<(TensorId, LayoutId)> {
 
 /// An upper bound on every finite objective.
 pub(crate) fn worst_case(problem: &Problem) -> u64 {
-    let dearest = |op: &crate::problem::Operator| op.configs().map(|(_, c)| c.cost).max().unwrap_or(0);
-    let row = |t: &crate::problem::Tensor| {
+    let dearest = |op: crate::problem::Operator<'_>| op.configs().map(|(_, c)| c.cost).max().unwrap_or(0);
+    let row = |t: crate::problem::Tensor<'_>| {
         t.transpose
             .chunks(t.layouts.len())
             .map(|r| r.iter().flatten().sum())
             .max()
     };
-    problem.operators().iter().map(dearest).sum::<u64>()
-        + problem.tensors().iter().map(|t| row(t).unwrap_or(0)).sum::<u64>()
+    problem.operators().map(dearest).sum::<u64>()
+        + problem.tensors().map(|t| row(t).unwrap_or(0)).sum::<u64>()
 }
 
 fn one_line(s: &str) -> String {

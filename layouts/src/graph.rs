@@ -33,7 +33,6 @@ impl Graph {
         let edge = |(o, t): (u32, &crate::id::TensorId)| (problem.producer(*t).0, o);
         let reads = problem
             .operators()
-            .iter()
             .zip(0u32..)
             .flat_map(|(op, o)| op.inputs.iter().map(move |t| (o, t)));
         Self::new(problem.operators().len(), reads.map(edge))

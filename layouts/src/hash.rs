@@ -20,7 +20,7 @@ pub(crate) fn of(problem: &Problem) -> String {
     for t in problem.tensors() {
         num(&mut h, t.layouts.len() as u64);
         num(&mut h, u64::from(t.constant) | u64::from(t.bundle) << 1);
-        for &cost in &t.transpose {
+        for &cost in t.transpose {
             num(&mut h, cost.unwrap_or(u64::MAX));
         }
     }

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::{Fault, Operator, ProblemError, Tensor};
+use crate::problem::{Fault, Operator, Operators, ProblemError, Tensor, Tensors};
 
 /// The hints of one instance: the value of its `hints` key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,7 +195,7 @@ impl Hints {
     ///
     /// # Errors
     /// The first fault, with its path.
-    pub fn validate(&self, tensors: &[Tensor], operators: &[Operator]) -> Result<(), ProblemError> {
+    pub(crate) fn validate(&self, tensors: &Tensors, operators: &Operators) -> Result<(), ProblemError> {
         count("hints.tensors", self.tensors.len(), tensors.len(), "tensor")?;
         count(
             "hints.operators",
@@ -203,10 +203,10 @@ impl Hints {
             operators.len(),
             "operator",
         )?;
-        for (i, (hints, tensor)) in self.tensors.iter().zip(tensors).enumerate() {
+        for (i, (hints, tensor)) in self.tensors.iter().zip(tensors.iter()).enumerate() {
             hints.validate(&format!("hints.tensors[{i}]"), tensor)?;
         }
-        for (i, (hints, op)) in self.operators.iter().zip(operators).enumerate() {
+        for (i, (hints, op)) in self.operators.iter().zip(operators.iter()).enumerate() {
             self.validate_operator(&format!("hints.operators[{i}]"), hints, op)?;
         }
         for (i, rule) in self.rules.iter().enumerate() {
@@ -219,12 +219,12 @@ impl Hints {
         &self,
         path: &str,
         hints: &OperatorHints,
-        op: &Operator,
+        op: Operator<'_>,
     ) -> Result<(), ProblemError> {
         if let Some(map) = &hints.dims {
             let inputs = format!("{path}.dims.in");
             count(&inputs, map.inputs.len(), op.inputs.len(), "input")?;
-            for (k, (labels, t)) in map.inputs.iter().zip(&op.inputs).enumerate() {
+            for (k, (labels, t)) in map.inputs.iter().zip(op.inputs).enumerate() {
                 check_labels(&format!("{inputs}[{k}]"), labels, self.tensors[t.index()].rank)?;
             }
             let rank = self.tensors[op.output.index()].rank;
@@ -257,7 +257,7 @@ impl Hints {
 }
 
 impl TensorHints {
-    fn validate(&self, path: &str, tensor: &Tensor) -> Result<(), ProblemError> {
+    fn validate(&self, path: &str, tensor: Tensor<'_>) -> Result<(), ProblemError> {
         let layouts = format!("{path}.layouts");
         count(&layouts, self.layouts.len(), tensor.layouts.len(), "layout")?;
         for (k, layout) in self.layouts.iter().enumerate() {

@@ -267,17 +267,17 @@ struct ConfigOut<'a> {
 /// # Errors
 /// Those of the writer.
 pub fn write(problem: &Problem, out: impl Write) -> std::io::Result<()> {
-    let tensors = problem.tensors().iter().map(|t| TensorOut {
-        name: &t.name,
-        layouts: &t.layouts,
+    let tensors = problem.tensors().map(|t| TensorOut {
+        name: t.name(),
+        layouts: t.layouts,
         transpose: t.transpose.chunks(t.layouts.len()).collect(),
         constant: t.constant,
         bundle: t.bundle,
-        transpose_terms: t.transpose_terms.chunks(t.layouts.len()).collect(),
+        transpose_terms: t.transpose_terms().chunks(t.layouts.len()).collect(),
     });
-    let operators = problem.operators().iter().map(|o| OperatorOut {
-        name: &o.name,
-        inputs: &o.inputs,
+    let operators = problem.operators().map(|o| OperatorOut {
+        name: o.name(),
+        inputs: o.inputs,
         output: o.output,
         configs: o
             .configs()

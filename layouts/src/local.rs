@@ -30,8 +30,7 @@ impl Strategy for Local {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
         let unset = || vec![UNSET; problem.operators().len()];
-        let plan =
-            |ties: Ties| cheapest(problem, unset(), ties).and_then(|a| Solution::new(problem, a).ok());
+        let plan = |ties: Ties| cheapest(problem, unset(), ties).and_then(|a| Solution::new(problem, a).ok());
         let mut solutions = match plan(Ties::Lowest) {
             Some(solution) => {
                 trace.incumbent(solution.cost);
@@ -69,7 +68,7 @@ pub(crate) fn cheapest(
     mut assignment: Vec<ConfigId>,
     ties: Ties,
 ) -> Option<Vec<ConfigId>> {
-    for (op, chosen) in problem.operators().iter().zip(&mut assignment) {
+    for (op, chosen) in problem.operators().zip(&mut assignment) {
         if *chosen == UNSET {
             let configs = op.configs();
             let cheapest = match ties {

@@ -191,7 +191,7 @@ fn no_plan_takes_the_vectors_from_a_contraction() {
             .to_vec();
         let mut state = 7u64;
         for round in 0..4 {
-            let operators = e.problem.operators().iter();
+            let operators = e.problem.operators();
             let assignment: Vec<ConfigId> = operators
                 .map(|o| {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -105,7 +105,7 @@ fn object(problem: &Problem, checked: Option<&Checked>, claims: &Claims, faults:
         let one = |c: &relayout_layouts::Conversion| {
             let tensor = problem.tensor(c.tensor);
             json!({
-                "tensor": tensor.name,
+                "tensor": tensor.name(),
                 "index": c.tensor,
                 "from": tensor.layouts[c.from.index()],
                 "to": tensor.layouts[c.to.index()],

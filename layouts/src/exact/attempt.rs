@@ -237,7 +237,7 @@ fn is_answer(solutions: &Solutions) -> bool {
 /// A variable of the search per configuration, some hundred bytes each: where these alone do not fit, the encoding must
 /// not be written out to find that.
 fn least_search_bytes(problem: &Problem) -> u64 {
-    let configs = problem.operators().iter().map(|o| o.num_configs() as u64);
+    let configs = problem.operators().map(|o| o.num_configs() as u64);
     configs.sum::<u64>() * 96
 }
 

@@ -15,7 +15,7 @@ pub(super) fn by_depth(problem: &Problem, budget: &Budget) -> Option<Vec<OpId>> 
     // Whom each operator reads from, copied: the search below jumps about, and this fits into a cache where the problem does not.
     let mut starts = Vec::with_capacity(n + 1);
     let mut read = Vec::with_capacity(n * 2);
-    for (i, op) in problem.operators().iter().enumerate() {
+    for (i, op) in problem.operators().enumerate() {
         if i % CLOCK == 0 && budget.exhausted() {
             return None;
         }

@@ -147,7 +147,7 @@ fn parts(problem: &Problem, budget: &Budget) -> Option<Vec<Vec<OpId>>> {
         o
     }
     for o in problem.op_ids() {
-        for &t in &problem.operator(o).inputs {
+        for &t in problem.operator(o).inputs {
             let (a, b) = (root(&mut parent, o.0), root(&mut parent, problem.producer(t).0));
             parent[a.max(b) as usize] = a.min(b);
         }

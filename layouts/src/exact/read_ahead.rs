@@ -26,10 +26,10 @@ pub(super) fn read_ahead(problem: &Problem, order: &[OpId], at: usize) {
             .map(|o| problem.operator(o))
     };
     let records: usize = met().map(|op| op.num_configs()).sum();
-    let ends = |op: &Operator| [0, op.num_configs().saturating_sub(1)].map(|c| ConfigId(c as u32));
+    let ends = |op: &Operator<'_>| [0, op.num_configs().saturating_sub(1)].map(|c| ConfigId(c as u32));
     let configs: u64 = met()
         .filter(|op| op.num_configs() > 0)
-        .flat_map(|op| ends(op).map(|c| op.config(c)))
+        .flat_map(|op| ends(&op).map(|c| op.config(c)))
         .fold(0, |sum, c| sum ^ c.cost ^ u64::from(c.output.0));
     let tensors = || written().map(|t| problem.tensor(t));
     let layouts: usize = tensors().map(|t| t.layouts.len()).sum();

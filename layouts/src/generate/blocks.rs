@@ -86,8 +86,8 @@ pub fn blocks(p: &Blocks) -> Result<Problem, GenerateError> {
         for t in layer.tensors() {
             let rows = t.transpose.chunks(t.layouts.len());
             b.tensor(TensorSpec {
-                name: format!("{n}.{}", t.name),
-                layouts: t.layouts.clone(),
+                name: format!("{n}.{}", t.name()),
+                layouts: t.layouts.to_vec(),
                 transpose: rows
                     .map(|r| r.iter().map(|c| c.map(&mut scale)).collect())
                     .collect(),
@@ -96,7 +96,7 @@ pub fn blocks(p: &Blocks) -> Result<Problem, GenerateError> {
                 transpose_terms: Vec::new(),
             });
         }
-        for (i, op) in layer.operators().iter().enumerate() {
+        for (i, op) in layer.operators().enumerate() {
             let entry = i == 0;
             let mut configs = Vec::new();
             for (_, c) in op.configs() {
@@ -118,7 +118,7 @@ pub fn blocks(p: &Blocks) -> Result<Problem, GenerateError> {
             };
             let output = base + op.output.index();
             b.operator(OperatorSpec {
-                name: format!("{n}.{}", op.name),
+                name: format!("{n}.{}", op.name()),
                 inputs,
                 output,
                 configs,

@@ -89,7 +89,6 @@ impl<'a> View<'a> {
     pub fn of(problem: &Problem, hints: &'a Hints) -> Self {
         let mut edges: Vec<Edge> = problem
             .tensors()
-            .iter()
             .map(|t| Edge {
                 convertible: t.transpose.iter().map(Option::is_some).collect(),
                 layouts: t.layouts.len(),
@@ -113,8 +112,7 @@ impl<'a> View<'a> {
         }
         let operators = problem
             .operators()
-            .iter()
-            .map(|op| (op.inputs.clone(), op.output))
+            .map(|op| (op.inputs.to_vec(), op.output))
             .collect();
         Self {
             hints,
@@ -243,7 +241,7 @@ fn node(problem: &Problem, hints: &Hints, members: Vec<OpId>, assignment: &mut [
         .collect();
     let mut node = Node {
         op,
-        inputs: problem.operator(op).inputs.clone(),
+        inputs: problem.operator(op).inputs.to_vec(),
         outputs: outputs.iter().map(|&o| problem.operator(o).output).collect(),
         layouts: Vec::new(),
         configs: Vec::new(),

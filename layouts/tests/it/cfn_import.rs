@@ -27,7 +27,7 @@ fn what_is_exported_comes_back_with_the_same_cost_for_every_assignment() {
         let text = exported(&problem);
         let back = cfn(text.as_bytes()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
         assert_eq!(back.name(), problem.name());
-        let sizes = |p: &Problem| -> Vec<usize> { p.operators().iter().map(|o| o.num_configs()).collect() };
+        let sizes = |p: &Problem| -> Vec<usize> { p.operators().map(|o| o.num_configs()).collect() };
         assert_eq!(sizes(&back), sizes(&problem), "seed {seed}");
         for assignment in all_assignments(&problem).into_iter().take(100) {
             let cost = |p: &Problem| check(p, &assignment).ok().map(|c| c.cost);
@@ -114,7 +114,10 @@ fn variants_are_the_same_instance() {
         let variant = cfn(text.as_bytes()).unwrap_or_else(|e| panic!("{to}: {e}"));
         if i == 5 {
             assert_eq!(
-                variant.operators()[1].config(relayout_layouts::ConfigId(0)).cost,
+                variant
+                    .operator(relayout_layouts::OpId(1))
+                    .config(relayout_layouts::ConfigId(0))
+                    .cost,
                 8
             );
         } else {
@@ -138,7 +141,7 @@ fn a_configuration_may_read_one_tensor_in_several_layouts() {
         1,
     );
     let problem = cfn(text.as_bytes()).unwrap();
-    let consumer = &problem.operators()[1];
+    let consumer = problem.operator(relayout_layouts::OpId(1));
     assert_eq!(consumer.inputs.len(), 2);
     let inputs: Vec<Vec<u32>> = consumer
         .configs()

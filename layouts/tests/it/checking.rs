@@ -67,12 +67,12 @@ fn wrong_assignments_are_refused() {
 /// The objective, tensor by tensor, with none of the checker's structure.
 fn by_definition(p: &Problem, assignment: &[ConfigId]) -> Option<u64> {
     let mut total = 0;
-    for (o, op) in p.operators().iter().enumerate() {
+    for (o, op) in p.operators().enumerate() {
         total += op.config(assignment[o]).cost;
     }
     for t in 0..p.tensors().len() as u32 {
         let (mut produced, mut requested) = (None, BTreeSet::new());
-        for (o, op) in p.operators().iter().enumerate() {
+        for (o, op) in p.operators().enumerate() {
             let config = op.config(assignment[o]);
             if op.output == TensorId(t) {
                 produced = Some(config.output);

@@ -48,11 +48,10 @@ fn exact_strategies_equal_brute_force() {
     for (seed, problem) in small_problems(400) {
         check_exact(seed, &problem);
         infeasible += usize::from(brute_force(&problem).is_none());
-        bundles += usize::from(problem.tensors().iter().any(|t| t.bundle));
+        bundles += usize::from(problem.tensors().any(|t| t.bundle));
         twice += usize::from(
             problem
                 .operators()
-                .iter()
                 .any(|o| o.inputs.len() == 2 && o.inputs[0] == o.inputs[1]),
         );
     }
@@ -163,7 +162,6 @@ fn exact_strategies_agree_on_medium_problems() {
 fn program(problem: &Problem, assignment: &[relayout_layouts::ConfigId]) -> (Vec<u32>, Vec<(u32, u32)>) {
     let produced = problem
         .operators()
-        .iter()
         .zip(assignment)
         .map(|(op, &c)| (op.output, op.config(c).output.0));
     let mut produced: Vec<_> = produced.collect();

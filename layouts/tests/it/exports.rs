@@ -31,7 +31,7 @@ fn wcnf_cost(problem: &Problem, wcnf: &str, assignment: &[ConfigId]) -> Option<u
         .collect();
     let mut model = HashMap::new();
     let mut variable = 0i64;
-    for (op, c) in problem.operators().iter().zip(assignment) {
+    for (op, c) in problem.operators().zip(assignment) {
         for k in 0..op.num_configs() {
             variable += 1;
             model.insert(variable, k == c.index());
@@ -107,7 +107,7 @@ fn the_least_cost_of_the_cfn_is_the_objective() {
             let requested = |name: &str| {
                 let (t, l) = name[1..].split_once('_').unwrap();
                 let wanted = (t.parse().unwrap(), l.parse().unwrap());
-                problem.operators().iter().zip(&assignment).any(|(op, &c)| {
+                problem.operators().zip(&assignment).any(|(op, &c)| {
                     op.inputs
                         .iter()
                         .zip(op.config(c).inputs)

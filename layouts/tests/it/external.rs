@@ -34,13 +34,13 @@ fn solved_problems(count: usize) -> impl Iterator<Item = (Problem, Solution)> {
 /// The model of the WCNF that stands for an assignment: requested layouts are true exactly where somebody asks.
 fn model(problem: &Problem, assignment: &[ConfigId]) -> Vec<bool> {
     let asked = |t, l| {
-        let reads = |(op, &c): (&relayout_layouts::problem::Operator, &ConfigId)| {
+        let reads = |(op, &c): (relayout_layouts::problem::Operator<'_>, &ConfigId)| {
             op.inputs
                 .iter()
                 .zip(op.config(c).inputs)
                 .any(|(&u, &m)| (u, m) == (t, l))
         };
-        problem.operators().iter().zip(assignment).any(reads)
+        problem.operators().zip(assignment).any(reads)
     };
     let holds = |m: &Meaning| match *m {
         Meaning::Takes(o, c) => assignment[o.index()] == c,
@@ -72,7 +72,7 @@ fn bits(model: &[bool]) -> String {
 /// The values of the `.cfn`'s variables: operators, then requested layouts, as in the WCNF.
 fn values(problem: &Problem, assignment: &[ConfigId]) -> Vec<usize> {
     let model = model(problem, assignment);
-    let configs: usize = problem.operators().iter().map(|op| op.num_configs()).sum();
+    let configs: usize = problem.operators().map(|op| op.num_configs()).sum();
     let hubs = model[configs..].iter().map(|&v| usize::from(v));
     assignment.iter().map(|c| c.index()).chain(hubs).collect()
 }

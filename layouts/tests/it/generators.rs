@@ -36,16 +36,11 @@ fn random_instances_keep_their_parameters() {
             .hash()
         );
         assert_eq!(problem.operators().len(), 50);
-        for (o, op) in problem.operators().iter().enumerate() {
+        for (o, op) in problem.operators().enumerate() {
             assert!(op.inputs.len() <= 3 && op.num_configs() > 0);
             assert!(op.inputs.iter().all(|t| t.index() < o && o - t.index() <= 4));
         }
-        assert!(
-            problem
-                .tensors()
-                .iter()
-                .all(|t| (2..=3).contains(&t.layouts.len()))
-        );
+        assert!(problem.tensors().all(|t| (2..=3).contains(&t.layouts.len())));
     }
     let wrong = random(&Random {
         window: 0,

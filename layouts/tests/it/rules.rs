@@ -545,9 +545,9 @@ fn neocpu_takes_the_block_that_most_convolutions_can_write() {
 fn random_hints(problem: &Problem, seed: u64) -> Hints {
     let mut rng = SplitMix64::new(seed);
     let mut pick = move |n: u64| rng.below(n);
-    let ranks: Vec<usize> = problem.tensors().iter().map(|_| pick(3) as usize).collect();
+    let ranks: Vec<usize> = problem.tensors().map(|_| pick(3) as usize).collect();
     let mut hints = Hints::default();
-    for (t, &rank) in problem.tensors().iter().zip(&ranks) {
+    for (t, &rank) in problem.tensors().zip(&ranks) {
         let layouts = (0..t.layouts.len())
             .map(|l| LayoutHints {
                 dim: (rank > 0).then(|| pick(rank as u64) as usize),
@@ -620,8 +620,8 @@ fn rebuilt(problem: &Problem, hints: Hints, mut cost: impl FnMut(u64) -> u64) ->
         };
         let transpose: Vec<Option<u64>> = t.transpose.iter().enumerate().map(entry).collect();
         b.tensor(TensorSpec {
-            name: t.name.clone(),
-            layouts: t.layouts.clone(),
+            name: t.name().to_owned(),
+            layouts: t.layouts.to_vec(),
             transpose: transpose.chunks(n).map(<[_]>::to_vec).collect(),
             constant: t.constant,
             bundle: t.bundle,
@@ -631,7 +631,7 @@ fn rebuilt(problem: &Problem, hints: Hints, mut cost: impl FnMut(u64) -> u64) ->
     for o in problem.op_ids() {
         let op = problem.operator(o);
         b.operator(OperatorSpec {
-            name: op.name.clone(),
+            name: op.name().to_owned(),
             inputs: op.inputs.iter().map(|t| t.index()).collect(),
             output: op.output.index(),
             configs: op

@@ -83,7 +83,6 @@ pub fn all_assignments(problem: &Problem) -> Vec<Vec<ConfigId>> {
 pub fn assignments(problem: &Problem) -> u64 {
     problem
         .operators()
-        .iter()
         .fold(1, |n: u64, op| n.saturating_mul(op.num_configs() as u64))
 }
 
@@ -118,8 +117,8 @@ pub fn side_by_side(problems: &[Problem]) -> Problem {
         let base = b.tensors.len();
         for t in p.tensors() {
             b.tensor(TensorSpec {
-                name: t.name.clone(),
-                layouts: t.layouts.clone(),
+                name: t.name().to_owned(),
+                layouts: t.layouts.to_vec(),
                 transpose: t.transpose.chunks(t.layouts.len()).map(<[_]>::to_vec).collect(),
                 constant: t.constant,
                 bundle: t.bundle,
@@ -134,7 +133,7 @@ pub fn side_by_side(problems: &[Problem]) -> Problem {
                 terms: None,
             };
             b.operator(OperatorSpec {
-                name: o.name.clone(),
+                name: o.name().to_owned(),
                 inputs: o.inputs.iter().map(|t| base + t.index()).collect(),
                 output: base + o.output.index(),
                 configs: o.configs().map(|(_, c)| config(c)).collect(),
