@@ -107,7 +107,8 @@ impl<'a> Attempt<'a> {
         } else {
             let order = order::by_depth(problem, budget).ok_or(Stop::Time)?;
             let mut elimination = Elimination::new(Network::new(meter), budget, exact.dominance);
-            let streamed = elimination.stream(problem, &order, exact.modelling(), most);
+            let repeats = exact.repeats(problem, &order);
+            let streamed = elimination.stream(problem, &order, exact.modelling(), repeats, most);
             (elimination, streamed, None)
         };
         Ok(Self {

@@ -23,11 +23,13 @@ mod parallel;
 mod queue;
 mod read_ahead;
 mod records;
+mod repeats;
+mod replay;
 mod solve;
 
 pub use model::Hubs;
 
-use crate::id::ConfigId;
+use crate::id::{ConfigId, OpId};
 use crate::meter::Exceeded;
 use crate::nearest::nearest;
 use crate::problem::Problem;
@@ -62,6 +64,8 @@ pub struct Exact {
     pub hubs: Hubs,
     /// Build the network and eliminate in one pass (with [`Budget::k`] above 1 the whole network is built in any case).
     pub stream: bool,
+    /// Eliminate the copies of a block once (with [`Self::stream`], and one solution).
+    pub blocks: bool,
     /// Where tables grow large, try a search by cores before and after them.
     pub search: bool,
 }
@@ -74,6 +78,7 @@ impl Default for Exact {
             requests: true,
             hubs: Hubs::Subsets(3),
             stream: true,
+            blocks: true,
             search: true,
         }
     }
@@ -101,6 +106,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "stream",
         "eliminating while the network is built, in place of afterwards",
     ),
+    (
+        "blocks",
+        "eliminating one copy of a block that repeats, in place of all",
+    ),
     ("search", "a search by cores where tables grow large"),
 ];
 
@@ -125,6 +134,7 @@ impl Exact {
             "produced" => self.produced = false,
             "requests" => self.requests = false,
             "stream" => self.stream = false,
+            "blocks" => self.blocks = false,
             "search" => self.search = false,
             "subsets" => self.hubs = Hubs::Boolean,
             _ => {
@@ -143,6 +153,14 @@ impl Exact {
 const MANY_CONFIGS: usize = 16;
 
 impl Exact {
+    fn repeats(&self, problem: &Problem, order: &[OpId]) -> repeats::Repeats {
+        if self.blocks {
+            repeats::find(problem, order)
+        } else {
+            repeats::Repeats::default()
+        }
+    }
+
     fn modelling(&self) -> model::Modelling {
         model::Modelling {
             hubs: self.hubs,
@@ -169,7 +187,7 @@ impl Strategy for Exact {
             return Ok(Solutions::operator_without_configs(problem, o));
         }
         if budget.threads > 1 && budget.k == 1 && self.stream {
-            match parallel::solve(problem, self.modelling(), budget, self.dominance) {
+            match parallel::solve(self, problem, budget) {
                 None => {}
                 Some(parallel::Answer::Infeasible) => return Ok(infeasible(bound)),
                 Some(parallel::Answer::Solved {
@@ -223,5 +241,6 @@ fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
         ("largest_table", c.largest_table),
         ("width", c.width),
         ("split_variables", c.split),
+        ("repeated_operators", c.repeated),
     ]);
 }

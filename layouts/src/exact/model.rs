@@ -38,7 +38,7 @@ pub(super) struct Modelling {
 }
 
 /// No variable yet, or no class yet.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Builds a network piece by piece.
 pub(super) struct Builder<'a> {
@@ -46,6 +46,8 @@ pub(super) struct Builder<'a> {
     modelling: Modelling,
     /// The variable of each operator.
     variables: Vec<Var>,
+    /// Per variable, the operator it was made for, or for whose result it was made; and which of its variables it is, 0 being its own.
+    origins: Vec<(OpId, u32)>,
     /// Sum of the least costs of the operators that have no variable yet: they count towards the lower bound.
     pub to_come: u64,
     scratch: Scratch,
@@ -120,6 +122,7 @@ impl<'a> Builder<'a> {
             problem,
             modelling,
             variables: vec![NONE; problem.operators().len()],
+            origins: Vec::new(),
             to_come: problem.sum_of_minimum_costs(),
             scratch: Scratch::default(),
         }
@@ -136,24 +139,62 @@ impl<'a> Builder<'a> {
             let op = self.problem.operator(o);
             let v = net.variable(op.configs().map(|(_, c)| c.cost))?;
             net.settle_unary(v)?;
-            self.variables[o.index()] = v;
-            self.to_come -= op.min_cost().unwrap_or(0);
+            self.own(o, v);
         }
         Ok(self.variables[o.index()])
     }
 
-    /// Adds everything about `t`: variables of its producer and readers, and the tables between them. Variables from the
+    fn own(&mut self, o: OpId, v: Var) {
+        self.variables[o.index()] = v;
+        self.origins.push((o, 0));
+        self.to_come -= self.problem.operator(o).min_cost().unwrap_or(0);
+    }
+
+    /// The operator's variable, [`NONE`] if there is none yet.
+    pub fn variable_of(&self, o: OpId) -> Var {
+        self.variables[o.index()]
+    }
+
+    /// The operator that a variable was made for, or for whose result; and which of its variables it is, 0 being its own.
+    pub fn origin(&self, v: Var) -> (OpId, u32) {
+        self.origins[v as usize]
+    }
+
+    /// Makes variables without values in place of the operator's, if it has none, and of so many for its result; the first of these.
+    pub fn pass(&mut self, net: &mut Network, o: OpId, results: u32) -> Result<Var, Stop> {
+        if self.variables[o.index()] == NONE {
+            let v = net.placeholder()?;
+            self.own(o, v);
+        }
+        let first = net.len() as Var;
+        for i in 1..=results {
+            net.placeholder()?;
+            self.origins.push((o, i));
+        }
+        Ok(first)
+    }
+
+    /// Adds everything about `t`: variables of its producer and of the readers whose requests can cost anything, and the tables between
+    /// them. Variables from the
     /// returned one on are no operators': all their tables are there.
     pub fn tensor(&mut self, net: &mut Network, t: TensorId) -> Result<Var, Stop> {
+        let others = self.tables(net, t)?;
+        let made = net.len() as Var - others;
+        let producer = self.problem.producer(t);
+        self.origins.extend((1..=made).map(|i| (producer, i)));
+        Ok(others)
+    }
+
+    fn tables(&mut self, net: &mut Network, t: TensorId) -> Result<Var, Stop> {
         let producer = self.problem.producer(t);
         let writer = self.variable(net, producer)?;
-        for i in 0..self.problem.uses(t).len() {
-            self.variable(net, self.problem.uses(t)[i].0)?;
-        }
-        let others = net.len() as Var;
         self.scratch.clear(self.problem.tensor(t).layouts.len());
         self.outputs(t);
         self.read(t);
+        for i in 0..self.scratch.readers.len() {
+            self.variable(net, self.scratch.readers[i].op)?;
+        }
+        let others = net.len() as Var;
         if self.scratch.readers.is_empty() {
             return Ok(others);
         }

@@ -103,6 +103,27 @@ impl Network {
         Ok(self.unary.len() as Var - 1)
     }
 
+    /// A new variable that is gone already.
+    pub fn placeholder(&mut self) -> Result<Var, Stop> {
+        self.meter.take(VARIABLE_BYTES)?;
+        self.unary.push(Vec::new());
+        self.of.push(Vec::new());
+        self.starts.push(ALL);
+        Ok(self.unary.len() as Var - 1)
+    }
+
+    /// Gives a variable another's values, and costs.
+    pub fn revive(&mut self, v: Var, domain: Domain, costs: &[u64]) -> Result<(), Stop> {
+        self.meter.take(costs.len() as u64 * 8)?;
+        let mut unary = self.buffer(costs.len());
+        unary.extend_from_slice(costs);
+        let before = std::mem::replace(&mut self.unary[v as usize], unary);
+        self.meter.give(before.len() as u64 * 8);
+        self.recycle_costs(before);
+        self.starts[v as usize] = domain.start;
+        Ok(())
+    }
+
     pub fn size(&self, v: Var) -> usize {
         self.unary[v as usize].len()
     }
@@ -120,6 +141,11 @@ impl Network {
             ALL => position,
             start => self.lists[(start + position) as usize],
         }
+    }
+
+    /// The original values of a domain, ascending.
+    pub fn values(&self, domain: Domain) -> impl Iterator<Item = u32> {
+        (0..domain.size).map(move |position| self.value(domain, position))
     }
 
     /// Where an original value stands in a domain; it must be there.

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::model::Modelling;
+use super::Exact;
 use super::network::Network;
 use super::order::by_depth;
 use super::solve::{Counters, Elimination, Outcome};
@@ -33,12 +33,7 @@ pub(super) enum Answer {
 
 /// Solves the components apart; `None` when there is but one or when a part met a limit. Every thread has its share of the
 /// memory limit.
-pub(super) fn solve(
-    problem: &Problem,
-    modelling: Modelling,
-    budget: &Budget,
-    dominance: bool,
-) -> Option<Answer> {
+pub(super) fn solve(exact: &Exact, problem: &Problem, budget: &Budget) -> Option<Answer> {
     let parts = parts(problem, budget)?;
     if parts.len() < 2 {
         return None;
@@ -53,7 +48,7 @@ pub(super) fn solve(
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(part) = parts.get(i) else { return };
-                    let outcome = solve_part(problem, part, modelling, budget, dominance, share);
+                    let outcome = solve_part(exact, problem, part, budget, share);
                     if let Ok(mut slot) = solved[i].lock() {
                         *slot = outcome;
                     }
@@ -106,17 +101,11 @@ enum Part {
     Infeasible,
 }
 
-fn solve_part(
-    problem: &Problem,
-    part: &[OpId],
-    modelling: Modelling,
-    budget: &Budget,
-    dominance: bool,
-    memory: u64,
-) -> Option<Part> {
+fn solve_part(exact: &Exact, problem: &Problem, part: &[OpId], budget: &Budget, memory: u64) -> Option<Part> {
     let net = Network::new(Meter::new(Some(memory)));
-    let mut elimination = Elimination::new(net, budget, dominance);
-    let streamed = elimination.stream(problem, part, modelling, usize::MAX);
+    let mut elimination = Elimination::new(net, budget, exact.dominance);
+    let repeats = exact.repeats(problem, part);
+    let streamed = elimination.stream(problem, part, exact.modelling(), repeats, usize::MAX);
     match streamed.outcome {
         Outcome::Solved(values) => {
             let config = |o: &OpId| ConfigId(values[streamed.variables[o.index()] as usize]);

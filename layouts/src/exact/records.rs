@@ -3,6 +3,8 @@
 //! A model of a million operators has millions of small records; they lie in a few chunks, not in allocations of their
 //! own, and nothing is ever copied to make room.
 
+use std::ops::Range;
+
 use super::network::{Domain, Network, Var};
 
 /// Bytes of a chunk, unless one record needs more.
@@ -72,6 +74,44 @@ impl Records {
         Choices {
             data,
             width: choice_bytes(net.size(v)),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The variable of a record, then the neighbours it had.
+    pub fn variables(&self, record: usize) -> impl Iterator<Item = Var> {
+        let neighbours = self.scopes[self.scope(record)].iter();
+        std::iter::once(self.heads[record].variable).chain(neighbours.map(|s| s.0))
+    }
+
+    fn scope(&self, record: usize) -> Range<usize> {
+        let end = self
+            .heads
+            .get(record + 1)
+            .map_or(self.scopes.len(), |h| h.scope as usize);
+        self.heads[record].scope as usize..end
+    }
+
+    /// Bytes that copies of these records take.
+    pub fn copied_bytes(&self, records: Range<usize>) -> u64 {
+        records.map(|r| Self::bytes(1, self.scope(r).len(), 0)).sum()
+    }
+
+    /// The same choices for another variable and other neighbours, which follow it in the order of [`Self::variables`].
+    pub fn copy(&mut self, record: usize, mut variables: impl Iterator<Item = Var>) {
+        let scope = self.scope(record);
+        let Some(variable) = variables.next() else { return };
+        self.heads.push(Head {
+            variable,
+            scope: self.scopes.len() as u32,
+            ..self.heads[record]
+        });
+        for (i, v) in scope.zip(variables) {
+            self.scopes.push((v, self.scopes[i].1));
         }
     }
 

@@ -12,6 +12,8 @@ use super::network::{Network, Table, Var};
 use super::queue::{Buckets, Logarithms, key};
 use super::read_ahead::{STRIDE, read_ahead};
 use super::records::Records;
+use super::repeats::Repeats;
+use super::replay::Replay;
 use crate::id::OpId;
 use crate::problem::Problem;
 use crate::strategy::{Budget, SolveError};
@@ -39,6 +41,8 @@ pub(super) struct Counters {
     /// Most neighbours of an eliminated variable.
     pub width: u64,
     pub split: u64,
+    /// Operators that were not eliminated, being copies of others.
+    pub repeated: u64,
 }
 
 impl Counters {
@@ -51,6 +55,15 @@ impl Counters {
         self.largest_table = self.largest_table.max(other.largest_table);
         self.width = self.width.max(other.width);
         self.split += other.split;
+        self.repeated += other.repeated;
+    }
+
+    /// Adds what was counted from one moment to another, so many times.
+    pub fn repeat(&mut self, from: &Self, to: &Self, times: u64) {
+        self.dominated += times * (to.dominated - from.dominated);
+        self.fixed += times * (to.fixed - from.fixed);
+        self.eliminated += times * (to.eliminated - from.eliminated);
+        self.entries += times * (to.entries - from.entries);
     }
 }
 
@@ -82,7 +95,7 @@ const RIPE_LOG: u32 = 64 * 8;
 const EAGER_ENTRIES: usize = 64;
 
 /// Per variable.
-mod flag {
+pub(super) mod flag {
     /// It is eliminated.
     pub const GONE: u8 = 1;
     /// Tables of it are still to come.
@@ -100,13 +113,15 @@ mod flag {
 pub(super) struct Elimination<'a> {
     pub net: Network,
     pub counters: Counters,
-    budget: &'a Budget,
+    pub budget: &'a Budget,
     dominance: bool,
     /// Entries that one table may have.
     most: usize,
-    records: Records,
-    flags: Vec<u8>,
-    keys: Vec<u64>,
+    pub records: Records,
+    pub flags: Vec<u8>,
+    pub keys: Vec<u64>,
+    /// Within a run: the variables that lost values since the last border.
+    pub reduced: Option<Vec<Var>>,
     heap: BinaryHeap<Reverse<(u64, Var)>>,
     /// While operators are still to come: in place of the heap, variables of small messages by size, finely enough, in
     /// time that does not depend on how many there are.
@@ -147,6 +162,7 @@ impl<'a> Elimination<'a> {
             records: Records::default(),
             flags: Vec::new(),
             keys: Vec::new(),
+            reduced: None,
             heap: BinaryHeap::new(),
             small: None,
             waiting: Vec::new(),
@@ -176,15 +192,18 @@ impl<'a> Elimination<'a> {
         problem: &Problem,
         order: &[OpId],
         modelling: Modelling,
+        repeats: Repeats,
         most: usize,
     ) -> Streamed {
         let mut builder = Builder::new(problem, modelling);
         let mut complete = false;
-        let result = self.stream_all(problem, order, &mut builder).and_then(|()| {
-            complete = true;
-            self.most = most;
-            self.advance(false)
-        });
+        let result = self
+            .stream_all(problem, order, &mut builder, repeats)
+            .and_then(|()| {
+                complete = true;
+                self.most = most;
+                self.advance(false)
+            });
         let missing = (!complete).then_some(builder.to_come);
         Streamed {
             variables: builder.into_variables(),
@@ -198,17 +217,33 @@ impl<'a> Elimination<'a> {
         problem: &Problem,
         order: &[OpId],
         builder: &mut Builder<'_>,
+        repeats: Repeats,
     ) -> Result<(), Stop> {
         self.small = Some(Buckets::default());
-        for (i, &o) in order.iter().enumerate() {
-            if i % STRIDE == 0 {
+        let mut replay = Replay::new(repeats);
+        let (mut i, mut next_read) = (0, 0);
+        while i < order.len() {
+            if replay.is_border(i, &self.net) {
+                self.waited = self.waiting.len();
+                self.ripen();
+                self.advance(false)?;
+                let next = self.at_border(&mut replay, builder, order, i)?;
+                if next > i {
+                    i = next;
+                    continue;
+                }
+            }
+            if i >= next_read {
                 if self.budget.exhausted() {
                     return Err(Stop::Time);
                 }
                 read_ahead(problem, order, i);
+                next_read = i + STRIDE;
             }
+            let o = order[i];
             let known = self.net.len() as Var;
             let others = builder.tensor(&mut self.net, problem.operator(o).output)?;
+            replay.met(others..self.net.len() as Var);
             self.grow();
             for v in known..others {
                 self.flags[v as usize] |= flag::OPEN;
@@ -221,7 +256,8 @@ impl<'a> Elimination<'a> {
                 self.touch(v);
             }
             self.advance(false)?;
-            if i % RIPE_AFTER == RIPE_AFTER - 1 {
+            i += 1;
+            if (i - replay.phase()).is_multiple_of(RIPE_AFTER) {
                 self.ripen();
                 self.advance(false)?;
             }
@@ -293,7 +329,7 @@ impl<'a> Elimination<'a> {
     }
 
     /// Room for the variables that are new.
-    fn grow(&mut self) {
+    pub fn grow(&mut self) {
         let n = self.net.len();
         self.flags.resize(n, flag::STALE);
         self.keys.resize(n, u64::MAX);
@@ -427,11 +463,14 @@ impl<'a> Elimination<'a> {
             self.net.neighbours(v, &mut self.neighbours);
             self.touch_neighbours();
             self.touch(v);
+            if let Some(reduced) = &mut self.reduced {
+                reduced.push(v);
+            }
         }
         Ok(removed > 0)
     }
 
-    fn touch(&mut self, v: Var) {
+    pub fn touch(&mut self, v: Var) {
         let flags = &mut self.flags[v as usize];
         if *flags & flag::TOUCHED == 0 {
             *flags |= flag::TOUCHED;

@@ -66,6 +66,11 @@ impl<'a> Operator<'a> {
         (0..self.num_configs()).map(move |c| (ConfigId(c as u32), self.config(ConfigId(c as u32))))
     }
 
+    /// Whether both have the same configurations, in the same order.
+    pub(crate) fn same_configs(&self, other: Operator<'_>) -> bool {
+        self.costs == other.costs && self.layouts == other.layouts
+    }
+
     /// What each configuration costs.
     pub fn costs(&self) -> &'a [u64] {
         self.costs

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod anytime;
+mod blocks;
 mod budgets;
 mod cfn_import;
 mod checking;
