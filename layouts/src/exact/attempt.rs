@@ -97,7 +97,7 @@ impl<'a> Attempt<'a> {
             // The pieces of an enumeration constrain the whole network.
             let network = model::build(problem, exact.modelling(), Network::new(meter))?;
             let base = (budget.k > 1).then(|| network.clone());
-            let mut elimination = Elimination::new(network, budget, exact.dominance);
+            let mut elimination = Elimination::new(network, budget, exact.rules());
             let streamed = Streamed {
                 variables: (0..problem.operators().len() as Var).collect(),
                 missing: None,
@@ -106,7 +106,7 @@ impl<'a> Attempt<'a> {
             (elimination, streamed, base)
         } else {
             let order = order::by_depth(problem, budget).ok_or(Stop::Time)?;
-            let mut elimination = Elimination::new(Network::new(meter), budget, exact.dominance);
+            let mut elimination = Elimination::new(Network::new(meter), budget, exact.rules());
             let repeats = exact.repeats(problem, &order);
             let streamed = elimination.stream(problem, &order, exact.modelling(), repeats, most);
             (elimination, streamed, None)
@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
                 let mut solutions = optimal(problem, assignment.clone(), bound, trace)?;
                 if let Some(base) = &self.base {
                     let first = (assignment, bound);
-                    let found = k_best::k_best(problem, base, first, self.exact.dominance, budget);
+                    let found = k_best::k_best(problem, base, first, self.exact.rules(), budget);
                     for (assignment, cost) in found.solutions.into_iter().skip(1) {
                         let next = Solution::claimed(problem, assignment, cost)?;
                         solutions.ranked.push(next);

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 
 use super::Stop;
 use super::network::{INF, Network, Var};
-use super::solve::{Elimination, Outcome};
+use super::solve::{Elimination, Outcome, Rules};
 use crate::id::{ConfigId, LayoutId, OpId, TensorId};
 use crate::problem::Problem;
 use crate::strategy::Budget;
@@ -45,7 +45,7 @@ pub(super) fn k_best(
     problem: &Problem,
     base: &Network,
     first: (Vec<ConfigId>, u64),
-    dominance: bool,
+    rules: Rules,
     budget: &Budget,
 ) -> Found {
     let mut found = Found {
@@ -88,7 +88,7 @@ pub(super) fn k_best(
                 continue;
             };
             found.solved += 1;
-            let mut elimination = Elimination::new(network, budget, dominance);
+            let mut elimination = Elimination::new(network, budget, rules);
             match elimination.run(usize::MAX) {
                 Outcome::Solved(values) => {
                     let assignment = values[..problem.operators().len()]

@@ -13,6 +13,7 @@
 mod attempt;
 mod boxes;
 mod cores;
+mod decompose;
 mod dominance;
 mod eliminate;
 mod k_best;
@@ -56,6 +57,8 @@ impl From<Exceeded> for Stop {
 pub struct Exact {
     /// Remove dominated values.
     pub dominance: bool,
+    /// Split messages into parts that have nothing to do with each other.
+    pub decompose: bool,
     /// Give produced layouts variables of their own.
     pub produced: bool,
     /// Give the requests of operators with many configurations variables of their own.
@@ -74,6 +77,7 @@ impl Default for Exact {
     fn default() -> Self {
         Self {
             dominance: true,
+            decompose: true,
             produced: true,
             requests: true,
             hubs: Hubs::Subsets(3),
@@ -89,6 +93,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
     (
         "dominance",
         "dead-end elimination of values that another can replace",
+    ),
+    (
+        "decompose",
+        "splitting messages into parts that have nothing to do with each other",
     ),
     (
         "produced",
@@ -131,6 +139,7 @@ impl Exact {
     pub fn without(mut self, switch: &str) -> Result<Self, UnknownSwitch> {
         match switch {
             "dominance" => self.dominance = false,
+            "decompose" => self.decompose = false,
             "produced" => self.produced = false,
             "requests" => self.requests = false,
             "stream" => self.stream = false,
@@ -158,6 +167,13 @@ impl Exact {
             repeats::find(problem, order)
         } else {
             repeats::Repeats::default()
+        }
+    }
+
+    fn rules(&self) -> solve::Rules {
+        solve::Rules {
+            dominance: self.dominance,
+            decompose: self.decompose,
         }
     }
 
@@ -241,6 +257,7 @@ fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
         ("largest_table", c.largest_table),
         ("width", c.width),
         ("split_variables", c.split),
+        ("decomposed_variables", c.decomposed),
         ("repeated_operators", c.repeated),
     ]);
 }

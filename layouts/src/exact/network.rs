@@ -278,7 +278,7 @@ impl Network {
         self.spare_scopes.push(scope);
     }
 
-    fn recycle_costs(&mut self, mut data: Vec<u64>) {
+    pub fn recycle_costs(&mut self, mut data: Vec<u64>) {
         // A class holds buffers that have room for all of it.
         let class = data.capacity().checked_ilog2().unwrap_or(u32::MAX) as usize;
         if let Some(spare) = self.spare.get_mut(class) {

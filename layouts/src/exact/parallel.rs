@@ -103,7 +103,7 @@ enum Part {
 
 fn solve_part(exact: &Exact, problem: &Problem, part: &[OpId], budget: &Budget, memory: u64) -> Option<Part> {
     let net = Network::new(Meter::new(Some(memory)));
-    let mut elimination = Elimination::new(net, budget, exact.dominance);
+    let mut elimination = Elimination::new(net, budget, exact.rules());
     let repeats = exact.repeats(problem, part);
     let streamed = elimination.stream(problem, part, exact.modelling(), repeats, usize::MAX);
     match streamed.outcome {

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::Stop;
 use super::cores;
+use super::decompose;
 use super::dominance;
 use super::eliminate;
 use super::model::{Builder, Modelling};
@@ -41,6 +42,8 @@ pub(super) struct Counters {
     /// Most neighbours of an eliminated variable.
     pub width: u64,
     pub split: u64,
+    /// Variables that a message says to have nothing to do with the others.
+    pub decomposed: u64,
     /// Operators that were not eliminated, being copies of others.
     pub repeated: u64,
 }
@@ -55,6 +58,7 @@ impl Counters {
         self.largest_table = self.largest_table.max(other.largest_table);
         self.width = self.width.max(other.width);
         self.split += other.split;
+        self.decomposed += other.decomposed;
         self.repeated += other.repeated;
     }
 
@@ -64,6 +68,7 @@ impl Counters {
         self.fixed += times * (to.fixed - from.fixed);
         self.eliminated += times * (to.eliminated - from.eliminated);
         self.entries += times * (to.entries - from.entries);
+        self.decomposed += times * (to.decomposed - from.decomposed);
     }
 }
 
@@ -110,11 +115,20 @@ pub(super) mod flag {
     pub const RIPE: u8 = 32;
 }
 
+/// What is done to make tables smaller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Remove dominated values.
+    pub dominance: bool,
+    /// Split messages into parts that have nothing to do with each other.
+    pub decompose: bool,
+}
+
 pub(super) struct Elimination<'a> {
     pub net: Network,
     pub counters: Counters,
     pub budget: &'a Budget,
-    dominance: bool,
+    rules: Rules,
     /// Entries that one table may have.
     most: usize,
     pub records: Records,
@@ -133,7 +147,7 @@ pub(super) struct Elimination<'a> {
     touched: Vec<Var>,
     neighbours: Vec<Var>,
     tables: Vec<Table>,
-    scratch: (dominance::Scratch, eliminate::Scratch),
+    scratch: (dominance::Scratch, eliminate::Scratch, decompose::Scratch),
     /// To count distinct neighbours: the round in which a variable was last met.
     met: Vec<u32>,
     round: u32,
@@ -152,12 +166,12 @@ pub(super) struct Streamed {
 
 impl<'a> Elimination<'a> {
     /// Of a complete network.
-    pub fn new(net: Network, budget: &'a Budget, dominance: bool) -> Self {
+    pub fn new(net: Network, budget: &'a Budget, rules: Rules) -> Self {
         let mut elimination = Self {
             net,
             counters: Counters::default(),
             budget,
-            dominance,
+            rules,
             most: usize::MAX,
             records: Records::default(),
             flags: Vec::new(),
@@ -375,7 +389,7 @@ impl<'a> Elimination<'a> {
     fn turn(&mut self, v: Var, relaxed: bool) -> Result<(), Stop> {
         self.net.neighbours(v, &mut self.neighbours);
         let entries = self.entries();
-        if self.dominance && entries > EAGER_ENTRIES {
+        if self.rules.dominance && entries > EAGER_ENTRIES {
             let scope = std::mem::take(&mut self.neighbours);
             // Its own values do not change the message, only what it costs to compute.
             let pays = entries > OWN_ENTRIES * self.net.size(v);
@@ -554,7 +568,22 @@ impl<'a> Elimination<'a> {
         self.counters.width = self.counters.width.max(self.neighbours.len() as u64);
         self.flags[v as usize] |= flag::GONE;
         self.net.forget(v);
-        self.net.add(into, data)
+        let mut message = Table { scope: into, data };
+        if self.rules.decompose {
+            let decomposed = &mut self.counters.decomposed;
+            decompose::decompose(
+                &mut self.net,
+                &mut message,
+                &mut self.scratch.2,
+                |net, u, costs| {
+                    *decomposed += 1;
+                    let mut scope = net.scope();
+                    scope.push(u);
+                    net.add(scope, costs)
+                },
+            )?;
+        }
+        self.net.add(message.scope, message.data)
     }
 
     /// Eliminates copies of `v`, each with as many tables as fit. Only for bounds: no choices are kept.
@@ -635,6 +664,11 @@ mod tests {
     use crate::generate::{Random, random, random_3sat, sat};
     use crate::meter::Meter;
 
+    const RULES: Rules = Rules {
+        dominance: true,
+        decompose: true,
+    };
+
     fn networks() -> impl Iterator<Item = Network> {
         let modelling = Modelling {
             hubs: Hubs::Subsets(3),
@@ -656,7 +690,7 @@ mod tests {
 
     fn optimum(net: &Network) -> Option<u64> {
         let budget = Budget::default();
-        let mut elimination = Elimination::new(net.clone(), &budget, true);
+        let mut elimination = Elimination::new(net.clone(), &budget, RULES);
         match elimination.run(usize::MAX) {
             Outcome::Solved(_) => Some(elimination.net.constant),
             Outcome::Infeasible => None,
@@ -669,7 +703,7 @@ mod tests {
         let mut stopped = 0;
         for net in networks() {
             let budget = Budget::default();
-            let mut elimination = Elimination::new(net.clone(), &budget, true);
+            let mut elimination = Elimination::new(net.clone(), &budget, RULES);
             stopped += usize::from(matches!(elimination.run(20), Outcome::OutOfMemory { .. }));
             let found = match elimination.run(usize::MAX) {
                 Outcome::Solved(_) => Some(elimination.net.constant),
@@ -709,7 +743,7 @@ mod tests {
             let budget = Budget::default();
             let expected = optimum(&net);
             let priced = net.clone();
-            let mut elimination = Elimination::new(net, &budget, true);
+            let mut elimination = Elimination::new(net, &budget, RULES);
             if !matches!(elimination.run(64), Outcome::OutOfMemory { .. }) {
                 continue;
             }
@@ -735,7 +769,7 @@ mod tests {
         for net in networks() {
             let Some(optimum) = optimum(&net) else { continue };
             let budget = Budget::default();
-            let mut elimination = Elimination::new(net, &budget, true);
+            let mut elimination = Elimination::new(net, &budget, RULES);
             elimination.most = 8;
             let before = elimination.net.constant;
             assert!(elimination.advance(true).is_ok());

@@ -1,0 +1,141 @@
+//! Messages that fall apart (the unary case of pairwise decomposition: Favier, de Givry, Legarra and Schiex, IJCAI 2011).
+//!
+//! Where conversions are cheap or dear enough, what a neighbour does costs the same whatever the others do. The message then is a sum,
+//! T(x, u) = P(x) + Q(u), and saying so keeps `u` apart from the others: the tables to come are smaller.
+
+use super::network::{INF, Network, Table, Var, plus};
+
+/// Reused between calls.
+#[derive(Default)]
+pub(super) struct Scratch {
+    sizes: Vec<usize>,
+}
+
+/// Splits off every variable that has nothing to do with the others, as long as there are two; `part` is given each with its costs, the least of
+/// which is zero, and the rest stays in `table`. What does not fall apart is seldom read beyond a few entries.
+pub(super) fn decompose<E>(
+    net: &mut Network,
+    table: &mut Table,
+    s: &mut Scratch,
+    mut part: impl FnMut(&mut Network, Var, Vec<u64>) -> Result<(), E>,
+) -> Result<(), E> {
+    let least = (0..).zip(&table.data).min_by_key(|&(_, cost)| cost);
+    let Some((mut least, 0..INF)) = least.map(|(at, &cost)| (at, cost)) else {
+        return Ok(());
+    };
+    s.sizes.clear();
+    s.sizes.extend(table.scope.iter().map(|&u| net.size(u)));
+    let mut i = 0;
+    while i < table.scope.len() && table.scope.len() > 1 {
+        let (size, inner) = (s.sizes[i], s.sizes[i + 1..].iter().product::<usize>());
+        let mut costs = net.buffer(size);
+        if split_off(&mut table.data, size, inner, least, &mut costs) {
+            part(net, table.scope.remove(i), costs)?;
+            s.sizes.remove(i);
+            least = least / (size * inner) * inner + least % inner;
+        } else {
+            net.recycle_costs(costs);
+            i += 1;
+        }
+    }
+    Ok(())
+}
+
+/// One variable of a table, of so many values, each step of which is `inner` entries: if the table is a sum, `costs` keeps P, and `own` becomes Q, whose
+/// least entry is zero. `least` is where the table's least entry stands.
+fn split_off(costs: &mut Vec<u64>, size: usize, inner: usize, least: usize, own: &mut Vec<u64>) -> bool {
+    let at = least / inner % size;
+    let difference = |cost: u64| if cost >= INF { INF } else { cost - costs[least] };
+    let start = least - at * inner;
+    own.extend((0..size).map(|value| difference(costs[start + value * inner])));
+    for values in costs.chunks_exact(size * inner) {
+        let rest = &values[at * inner..][..inner];
+        for (row, &q) in values.chunks_exact(inner).zip(&*own) {
+            if row.iter().zip(rest).any(|(&t, &p)| t != plus(p, q)) {
+                return false;
+            }
+        }
+    }
+    let mut kept = 0;
+    for from in (at * inner..costs.len()).step_by(size * inner) {
+        costs.copy_within(from..from + inner, kept);
+        kept += inner;
+    }
+    costs.truncate(kept);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::Meter;
+    use proptest::prelude::*;
+
+    /// What falls apart, and what is left, of a table over variables of these sizes.
+    fn parts(sizes: &[usize], data: Vec<u64>) -> (Vec<(Var, Vec<u64>)>, Table) {
+        let mut net = Network::new(Meter::new(None));
+        for &size in sizes {
+            net.variable((0..size).map(|_| 0)).expect("there is no limit");
+        }
+        let scope = (0..sizes.len() as Var).collect();
+        let mut table = Table { scope, data };
+        let mut parts = Vec::new();
+        decompose(&mut net, &mut table, &mut Scratch::default(), |_, v, costs| {
+            parts.push((v, costs));
+            Ok::<(), ()>(())
+        })
+        .expect("nothing fails");
+        (parts, table)
+    }
+
+    fn sizes() -> impl Strategy<Value = Vec<usize>> {
+        prop::collection::vec(1..4usize, 2..5)
+    }
+
+    fn cost() -> impl Strategy<Value = u64> {
+        prop_oneof![4 => 0..3u64, 1 => Just(INF)]
+    }
+
+    /// The entry of a tuple, which is the digits of `at`.
+    fn digits(sizes: &[usize], mut at: usize) -> Vec<usize> {
+        let mut digits: Vec<usize> = sizes
+            .iter()
+            .rev()
+            .map(|&size| {
+                let digit = at % size;
+                at /= size;
+                digit
+            })
+            .collect();
+        digits.reverse();
+        digits
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_sum_to_the_whole((sizes, data) in sizes().prop_flat_map(|sizes| {
+            let entries = sizes.iter().product::<usize>();
+            (Just(sizes), prop::collection::vec(cost(), entries))
+        })) {
+            let (parts, rest) = parts(&sizes, data.clone());
+            for (at, &cost) in data.iter().enumerate() {
+                let tuple = digits(&sizes, at);
+                let at = rest.scope.iter().fold(0, |at, &v| at * sizes[v as usize] + tuple[v as usize]);
+                let apart = parts.iter().map(|(v, costs)| costs[tuple[*v as usize]]);
+                prop_assert_eq!(apart.fold(rest.data[at], plus), cost);
+            }
+        }
+
+        #[test]
+        fn a_sum_of_unary_costs_falls_apart((sizes, unary) in sizes().prop_flat_map(|sizes| {
+            let unary: Vec<_> = sizes.iter().map(|&n| prop::collection::vec(0..9u64, n)).collect();
+            (Just(sizes), unary)
+        })) {
+            let entries = sizes.iter().product::<usize>();
+            let sum = |at| digits(&sizes, at).iter().zip(&unary).map(|(&d, u)| u[d]).sum();
+            let (parts, rest) = parts(&sizes, (0..entries).map(sum).collect());
+            prop_assert_eq!(rest.scope.len(), 1);
+            prop_assert_eq!(parts.len(), sizes.len() - 1);
+        }
+    }
+}
