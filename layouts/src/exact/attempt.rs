@@ -6,7 +6,8 @@
 
 use super::model;
 use super::network::{Network, Var};
-use super::solve::{Elimination, Outcome, Streamed};
+use super::solve::{Elimination, Outcome};
+use super::stream::Streamed;
 use super::{Exact, Stop, count, infeasible, k_best, optimal, order};
 use crate::greedy::Greedy;
 use crate::id::ConfigId;

@@ -13,6 +13,7 @@
 mod attempt;
 mod boxes;
 mod cores;
+mod counters;
 mod decompose;
 mod dominance;
 mod eliminate;
@@ -24,9 +25,12 @@ mod parallel;
 mod queue;
 mod read_ahead;
 mod records;
+mod relax;
 mod repeats;
 mod replay;
+mod snapshot;
 mod solve;
+mod stream;
 
 pub use model::Hubs;
 
@@ -247,7 +251,7 @@ fn optimal(
     })
 }
 
-fn count(solutions: &mut Solutions, variables: u64, c: solve::Counters) {
+fn count(solutions: &mut Solutions, variables: u64, c: counters::Counters) {
     solutions.counters.extend([
         ("variables", variables),
         ("dominated_values", c.dominated),

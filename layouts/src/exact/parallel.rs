@@ -8,9 +8,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Exact;
+use super::counters::Counters;
 use super::network::Network;
 use super::order::by_depth;
-use super::solve::{Counters, Elimination, Outcome};
+use super::solve::{Elimination, Outcome};
 use crate::id::{ConfigId, OpId};
 use crate::meter::{DEFAULT_LIMIT, Meter};
 use crate::problem::Problem;

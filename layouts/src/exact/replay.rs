@@ -16,24 +16,25 @@
 //! What has no counterpart within the run is left out of the comparison, and the last periods, from where tables reach over the
 //! end, are eliminated as usual. Time is linear in what is alive at a border, and in the records.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Stop;
-use super::model::{Builder, NONE};
-use super::network::{Domain, INF, Network, Var};
+use super::model::Builder;
+use super::network::{INF, Network, Var};
 use super::repeats::{Repeats, Run};
-use super::solve::{Counters, Elimination, flag};
+use super::snapshot::{Border, Mixed, Moving, Name, Snapshot, goes_on, sorted};
+use super::solve::{Elimination, flag};
 use crate::id::OpId;
 
 /// Borders that are looked at before a run is given up.
 const TRIES: usize = 16;
 
 /// What an elimination keeps about repeats.
-#[derive(Default)]
-pub(super) struct Replay {
-    runs: std::vec::IntoIter<Run>,
+pub(super) struct Replay<'a> {
+    order: &'a [OpId],
+    /// Where each operator stands in the order; empty when nothing repeats.
     places: Vec<u32>,
+    runs: std::iter::Peekable<std::vec::IntoIter<Run>>,
     /// Per place that was met, the variables made for its result.
     made: Vec<Range<Var>>,
     current: Option<Current>,
@@ -45,145 +46,71 @@ struct Current {
     /// How many variables there were when it began.
     first: Var,
     /// The last border.
-    border: usize,
+    at: usize,
     tries: usize,
     before: Option<Snapshot>,
 }
 
-/// A variable, under one name for all its copies, each seen from the border it is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Name {
-    Fixed(Var),
-    /// Place relative to the border, and which variable of that place.
-    Moving(i64, u32),
-}
-
-impl Name {
-    fn later(self, by: usize) -> Self {
-        match self {
-            Self::Moving(place, which) => Self::Moving(place + by as i64, which),
-            Self::Fixed(_) => self,
-        }
-    }
-
-    fn place(self) -> Option<i64> {
-        match self {
-            Self::Moving(place, _) => Some(place),
-            Self::Fixed(_) => None,
+impl Current {
+    fn border<'b>(&self, order: &'b [OpId], places: &'b [u32], builder: &'b Builder<'b>) -> Border<'b> {
+        Border {
+            run: self.run,
+            first: self.first,
+            at: self.at,
+            order,
+            places,
+            builder,
         }
     }
 }
 
-/// What was alive at a border.
-struct Snapshot {
-    border: usize,
-    /// By name.
-    moving: Vec<Moving>,
-    /// Those with moving variables, by scope.
-    tables: Vec<Mixed>,
-    contacts: Vec<Contact>,
-    /// Those with contacts and without moving variables, by scope: costs over contacts may have been added to any of them.
-    shared: BTreeMap<Vec<Var>, (u32, Vec<u64>)>,
-    constant: u64,
-    counters: Counters,
-    records: usize,
-}
-
-struct Moving {
-    name: Name,
-    /// Made before the run began.
-    is_older: bool,
-    domain: Domain,
-    values: Vec<u32>,
-    costs: Vec<u64>,
-    open: bool,
-}
-
-/// A table with moving variables; the names ascend, and the costs are in their order.
-struct Mixed {
-    scope: Vec<Name>,
-    /// Of variables made before the run began.
-    is_older: bool,
-    costs: Vec<u64>,
-    table: u32,
-}
-
-impl Moving {
-    fn place(&self) -> i64 {
-        self.name.place().unwrap_or(i64::MIN)
-    }
-
-    fn is_like(&self, other: &Self) -> bool {
-        self.values == other.values && self.costs == other.costs && self.open == other.open
-    }
-}
-
-impl Mixed {
-    fn places(&self) -> impl Iterator<Item = i64> {
-        self.scope.iter().filter_map(|n| n.place())
-    }
-
-    /// The last place it has to do with.
-    fn reach(&self) -> i64 {
-        self.places().max().unwrap_or(i64::MIN)
-    }
-}
-
-struct Contact {
-    variable: Var,
-    domain: Domain,
-    costs: Vec<u64>,
-}
-
-impl Replay {
-    pub fn new(repeats: Repeats) -> Self {
+impl<'a> Replay<'a> {
+    pub fn new(order: &'a [OpId], repeats: Repeats) -> Self {
         Self {
-            runs: repeats.runs.into_iter(),
+            order,
             places: repeats.places,
-            ..Self::default()
+            runs: repeats.runs.into_iter().peekable(),
+            made: Vec::new(),
+            current: None,
         }
     }
 
-    /// The operator at this place was met, and these variables were made for its result.
+    /// The operator at the next place was met, and these variables were made for its result.
     pub fn met(&mut self, made: Range<Var>) {
         if !self.places.is_empty() {
             self.made.push(made);
         }
     }
 
-    /// Whether a run begins at place `at`, or a period ends there.
+    /// Whether a run begins at place `at`, or a period of the run at hand ends there.
     pub fn is_border(&mut self, at: usize, net: &Network) -> bool {
         if let Some(c) = &self.current {
-            return at == c.border + c.run.period;
+            return at == c.at + c.run.period;
         }
-        let passed = self.runs.as_slice().iter().take_while(|r| r.start < at).count();
-        self.runs.by_ref().take(passed).for_each(drop);
-        if self.runs.as_slice().first().is_none_or(|r| r.start != at) {
-            return false;
-        }
-        self.current = self.runs.next().map(|run| Current {
+        while self.runs.next_if(|r| r.start < at).is_some() {}
+        self.current = self.runs.next_if(|r| r.start == at).map(|run| Current {
             run,
             first: net.len() as Var,
-            border: at,
+            at,
             tries: 0,
             before: None,
         });
-        true
+        self.current.is_some()
     }
 
     /// From where on operators are counted to say when what waits is ripe: within a run, every period is to be like the last.
     pub fn phase(&self) -> usize {
-        self.current.as_ref().map_or(0, |c| c.border)
+        self.current.as_ref().map_or(0, |c| c.at)
     }
 
-    /// The variable of that name, seen from this border. It must be there.
-    fn variable(&self, name: Name, border: usize, order: &[OpId], builder: &Builder<'_>) -> Var {
+    /// The variable of that name, seen from the border at this place. It must be there.
+    fn variable(&self, name: Name, border: usize, builder: &Builder<'_>) -> Var {
         match name {
             Name::Fixed(v) => v,
             Name::Moving(place, which) => {
                 let place = (border as i64 + place) as usize;
                 match which {
-                    0 => builder.variable_of(order[place]),
+                    0 => builder.variable_of(self.order[place]),
                     _ => self.made[place].start + which - 1,
                 }
             }
@@ -196,26 +123,31 @@ impl Elimination<'_> {
     /// the elimination is to go on.
     pub fn at_border(
         &mut self,
-        replay: &mut Replay,
+        replay: &mut Replay<'_>,
         builder: &mut Builder<'_>,
-        order: &[OpId],
         at: usize,
     ) -> Result<usize, Stop> {
+        let reduced = self.reduced.take().unwrap_or_default();
         let Some(mut current) = replay.current.take() else {
             return Ok(at);
         };
-        current.border = at;
-        self.separate(&current, replay, builder, order)?;
-        let now = self.snapshot(&current, replay, builder, order);
-        let reduced = self.reduced.take().unwrap_or_default();
+        current.at = at;
+        let border = current.border(replay.order, &replay.places, builder);
+        let moving = self.moving(&border);
+        // Snapshots of this border and the last, and tables to come in place of those there are.
+        if self.net.meter.check(3 * self.bytes(&moving)).is_err() {
+            return Ok(at);
+        }
+        self.separate(&border, &moving)?;
+        let now = self.snapshot(&border);
         if let Some(before) = &current.before {
             // What goes on outside the run happens once, not once per period.
             let eliminated = (before.records..now.records).filter_map(|r| self.records.variables(r).next());
-            let is_moving = |v| matches!(self.name(v, &current, replay, builder), Name::Moving(..));
-            if eliminated.chain(reduced).all(is_moving) && goes_on(before, &now, &current.run) {
-                let periods = self.periods_to_leave_out(&current, before, &now, replay, builder);
+            let only_moving = eliminated.chain(reduced).all(|v| border.is_moving(v));
+            if only_moving && goes_on(before, &now, current.run.end - at) {
+                let periods = self.periods_to_leave_out(&border, [before, &now]);
                 if periods > 0 {
-                    return self.leave_out(replay, builder, order, &current, [before, &now], periods);
+                    return self.leave_out(replay, builder, &current, [before, &now], periods);
                 }
             }
         }
@@ -228,48 +160,22 @@ impl Elimination<'_> {
         Ok(at)
     }
 
-    fn name(&self, v: Var, current: &Current, replay: &Replay, builder: &Builder<'_>) -> Name {
-        let (o, which) = builder.origin(v);
-        let place = replay.places[o.index()] as usize;
-        if (current.run.start..current.run.end).contains(&place) {
-            Name::Moving(place as i64 - current.border as i64, which)
-        } else {
-            Name::Fixed(v)
-        }
-    }
-
-    fn is_gone(&self, v: Var) -> bool {
-        self.flags[v as usize] & flag::GONE != 0
-    }
-
-    /// The variables of operators of the run that are alive.
-    fn moving(&self, current: &Current, builder: &Builder<'_>, order: &[OpId]) -> Vec<Var> {
-        // Operators' variables may be older than the run.
-        let operators = order[current.run.start..current.run.end].iter();
-        let operators = operators.map(|&o| builder.variable_of(o)).filter(|&v| v != NONE);
-        let others = (current.first..self.net.len() as Var).filter(|&v| builder.origin(v).1 > 0);
-        operators.chain(others).filter(|&v| !self.is_gone(v)).collect()
+    /// Bytes of the tables of these variables.
+    fn bytes(&self, variables: &[Var]) -> u64 {
+        let tables = variables.iter().flat_map(|&v| &self.net.of[v as usize]);
+        let entries = tables.map(|&t| self.net.tables[t as usize].data.len() as u64);
+        entries.sum::<u64>() * 8
     }
 
     /// Takes out of tables with moving variables of this period what depends on contacts alone, or on one moving variable alone. What
-    /// contacts pay grows from period to period, while what is left soon does not change; and the same costs are no longer told in several ways.
-    fn separate(
-        &mut self,
-        current: &Current,
-        replay: &Replay,
-        builder: &Builder<'_>,
-        order: &[OpId],
-    ) -> Result<(), Stop> {
-        let far = (current.border + current.run.period) as u32;
-        let is_near = |v: &Var| replay.places[builder.origin(*v).0.index()] < far;
-        for v in self.moving(current, builder, order).into_iter().filter(is_near) {
+    /// contacts pay grows from period to period, while what is left soon does not change; and the same costs are no longer told in
+    /// several ways.
+    fn separate(&mut self, border: &Border<'_>, moving: &[Var]) -> Result<(), Stop> {
+        let next = border.at + border.run.period;
+        for &v in moving.iter().filter(|&&v| border.place(v) < next) {
             for t in self.net.of[v as usize].clone() {
                 let table = &self.net.tables[t as usize];
-                let is_fixed: Vec<bool> = table
-                    .scope
-                    .iter()
-                    .map(|&u| matches!(self.name(u, current, replay, builder), Name::Fixed(_)))
-                    .collect();
+                let is_fixed: Vec<bool> = table.scope.iter().map(|&u| !border.is_moving(u)).collect();
                 let first_moving = is_fixed.iter().position(|f| !f);
                 if first_moving.map(|i| table.scope[i]) != Some(v) {
                     continue; // once, not once per moving variable
@@ -301,102 +207,26 @@ impl Elimination<'_> {
         Ok(())
     }
 
-    fn snapshot(
-        &self,
-        current: &Current,
-        replay: &Replay,
-        builder: &Builder<'_>,
-        order: &[OpId],
-    ) -> Snapshot {
-        let net = &self.net;
-        let name = |v| self.name(v, current, replay, builder);
-        let (mut moving, mut tables, mut touched) = (Vec::new(), Vec::new(), Vec::new());
-        for v in self.moving(current, builder, order) {
-            let own = name(v);
-            moving.push(Moving {
-                name: own,
-                is_older: v < current.first,
-                domain: net.domain(v),
-                values: net.values(net.domain(v)).collect(),
-                costs: net.unary[v as usize].clone(),
-                open: self.flags[v as usize] & flag::OPEN != 0,
-            });
-            for &t in &net.of[v as usize] {
-                let table = &net.tables[t as usize];
-                let names: Vec<Name> = table.scope.iter().map(|&u| name(u)).collect();
-                touched.extend(names.iter().filter_map(|n| match n {
-                    Name::Fixed(v) => Some(*v),
-                    Name::Moving(..) => None,
-                }));
-                // Once, not once per moving variable.
-                if names.iter().find(|n| matches!(n, Name::Moving(..))) == Some(&own) {
-                    let sizes: Vec<usize> = table.scope.iter().map(|&u| net.size(u)).collect();
-                    let (scope, costs) = sorted(&names, &sizes, &table.data);
-                    tables.push(Mixed {
-                        scope,
-                        is_older: table.scope.iter().all(|&u| u < current.first),
-                        costs,
-                        table: t,
-                    });
-                }
-            }
-        }
-        moving.sort_unstable_by_key(|m| m.name);
-        tables.sort_unstable_by(|a, b| a.scope.cmp(&b.scope));
-        touched.sort_unstable();
-        touched.dedup();
-        let contact = |&v: &Var| Contact {
-            variable: v,
-            domain: net.domain(v),
-            costs: net.unary[v as usize].clone(),
-        };
-        let is_fixed = |&u: &Var| matches!(name(u), Name::Fixed(_));
-        let shared = touched
-            .iter()
-            .flat_map(|&v| &net.of[v as usize])
-            .map(|&t| (t, &net.tables[t as usize]))
-            .filter(|(_, table)| table.scope.iter().all(is_fixed))
-            .map(|(t, table)| (table.scope.clone(), (t, table.data.clone())))
-            .collect();
-        Snapshot {
-            border: current.border,
-            moving,
-            tables,
-            contacts: touched.iter().map(contact).collect(),
-            shared,
-            constant: net.constant,
-            counters: self.counters,
-            records: self.records.len(),
-        }
-    }
-
     /// How many periods may be left out, so that nothing that the last period met or left has its copy beyond the end of the run.
     /// That does not go for what was there before the run and is as it was, readers of a mask for instance: their copies are there too.
-    fn periods_to_leave_out(
-        &self,
-        current: &Current,
-        before: &Snapshot,
-        now: &Snapshot,
-        replay: &Replay,
-        builder: &Builder<'_>,
-    ) -> usize {
-        let Run { start, end, period } = current.run;
-        let idle_table = |t: &Mixed| {
+    fn periods_to_leave_out(&self, border: &Border<'_>, [before, now]: [&Snapshot; 2]) -> usize {
+        let Run { start, end, period } = border.run;
+        let is_idle_table = |t: &Mixed| {
             let later: Vec<Name> = t.scope.iter().map(|n| n.later(period)).collect();
             let at = before.tables.binary_search_by(|b| b.scope.cmp(&later));
             t.is_older && at.is_ok_and(|i| before.tables[i].costs == t.costs)
         };
-        let idle = |m: &Moving| {
+        let is_idle = |m: &Moving| {
             let later = m.name.later(period);
             let at = before.moving.binary_search_by_key(&later, |b| b.name);
             m.is_older && at.is_ok_and(|i| before.moving[i].is_like(m))
         };
-        let tables = now.tables.iter().filter(|t| !idle_table(t)).map(Mixed::reach);
-        let moving = now.moving.iter().filter(|m| !idle(m)).map(Moving::place);
-        let left = tables.chain(moving).map(|place| place + now.border as i64);
+        let tables = now.tables.iter().filter(|t| !is_idle_table(t)).map(Mixed::reach);
+        let moving = now.moving.iter().filter(|m| !is_idle(m)).map(Moving::place);
+        let left = tables.chain(moving).map(|place| place + border.at as i64);
         let met = (before.records..now.records)
             .flat_map(|r| self.records.variables(r))
-            .map(|v| replay.places[builder.origin(v).0.index()] as usize)
+            .map(|v| border.place(v))
             .filter(|place| (start..end).contains(place));
         let last = left.chain(met.map(|place| place as i64)).max().unwrap_or(0);
         (end as i64 - 1 - last).max(0) as usize / period
@@ -405,91 +235,98 @@ impl Elimination<'_> {
     /// Leaves out so many periods from the border of `now` on; the place after them.
     fn leave_out(
         &mut self,
-        replay: &mut Replay,
+        replay: &mut Replay<'_>,
         builder: &mut Builder<'_>,
-        order: &[OpId],
-        run: &Current,
+        current: &Current,
         [before, now]: [&Snapshot; 2],
         periods: usize,
     ) -> Result<usize, Stop> {
-        let Run { end, period, .. } = run.run;
-        let (from, to) = (now.border, now.border + periods * period);
+        let Run { end, period, .. } = current.run;
+        let (from, to) = (current.at, current.at + periods * period);
         let records = before.records..now.records;
         let bytes = self.records.copied_bytes(records.clone());
         self.net.meter.take(bytes.saturating_mul(periods as u64))?;
 
         // Room for the copies of all variables, which are gone, unless they are found to be left at the last border.
-        let left: Vec<&Moving> = now
-            .moving
-            .iter()
-            .filter(|m| to as i64 + m.place() < end as i64)
-            .collect();
-        for (place, &o) in order.iter().enumerate().take(to).skip(from) {
-            let made = replay.made[before.border + (place - from) % period].len() as Var;
+        let left = |place: i64| to as i64 + place < end as i64;
+        for (place, &o) in replay.order.iter().enumerate().take(to).skip(from) {
+            let made = replay.made[from - period + (place - from) % period].len() as Var;
             let first = builder.pass(&mut self.net, o, made)?;
             replay.made.push(first..first + made);
         }
-        for m in &left {
+        for m in now.moving.iter().filter(|m| left(m.place())) {
             if let Name::Moving(place @ 0.., 0) = m.name {
-                builder.pass(&mut self.net, order[to + place as usize], 0)?;
+                builder.pass(&mut self.net, replay.order[to + place as usize], 0)?;
             }
         }
         let known = self.flags.len();
         self.grow();
         self.flags[known..].fill(flag::GONE);
 
-        let names: Vec<Vec<Name>> = records
-            .clone()
-            .map(|r| {
-                let variables = self.records.variables(r);
-                variables.map(|v| self.name(v, run, replay, builder)).collect()
-            })
-            .collect();
-        let copy = |n: &Name, border: usize| replay.variable(*n, border, order, builder);
-        for p in 1..=periods {
-            if self.budget.exhausted() {
-                return Err(Stop::Time);
-            }
-            for (record, names) in records.clone().zip(&names) {
-                self.records
-                    .copy(record, names.iter().map(|n| copy(n, from + p * period)));
-            }
-        }
+        let (replay, builder) = (&*replay, &*builder);
+        self.copy_records(
+            replay,
+            &current.border(replay.order, &replay.places, builder),
+            records,
+            periods,
+        )?;
 
         // What moves goes to the last border.
-        let distance = (to - from) as i64;
+        let copy = |n: &Name, border: usize| replay.variable(*n, border, builder);
         for t in &now.tables {
             let table = self.net.take(t.table);
             self.net.recycle(table);
         }
-        for m in now.moving.iter().filter(|m| m.place() < distance) {
+        for m in now.moving.iter().filter(|m| m.place() < (to - from) as i64) {
             let v = copy(&m.name, from);
             self.net.forget(v);
             self.flags[v as usize] |= flag::GONE;
         }
-        for m in &left {
+        for m in now.moving.iter().filter(|m| left(m.place())) {
             let v = copy(&m.name, to);
             self.net.revive(v, m.domain, &m.costs)?;
             self.flags[v as usize] = flag::STALE | if m.open { flag::OPEN } else { 0 };
             self.keys[v as usize] = u64::MAX;
             self.touch(v);
         }
-        for t in now.tables.iter().filter(|t| to as i64 + t.reach() < end as i64) {
+        for t in now.tables.iter().filter(|t| left(t.reach())) {
             let scope: Vec<Var> = t.scope.iter().map(|n| copy(n, to)).collect();
             let sizes: Vec<usize> = scope.iter().map(|&v| self.net.size(v)).collect();
             let (scope, costs) = sorted(&scope, &sizes, &t.costs);
             self.net.add(scope, costs)?;
         }
 
-        self.pay_contacts(before, now, periods)?;
+        self.pay_contacts([before, now], periods)?;
         self.counters
             .repeat(&before.counters, &now.counters, periods as u64);
         self.counters.repeated += (to - from) as u64;
         Ok(to)
     }
 
+    /// Copies the last period's records for each period that is left out.
+    fn copy_records(
+        &mut self,
+        replay: &Replay<'_>,
+        border: &Border<'_>,
+        records: Range<usize>,
+        periods: usize,
+    ) -> Result<(), Stop> {
+        let names = |r| self.records.variables(r).map(|v| border.name(v)).collect();
+        let names: Vec<Vec<Name>> = records.clone().map(names).collect();
+        for at in (1..=periods).map(|p| border.at + p * border.run.period) {
+            if self.budget.exhausted() {
+                return Err(Stop::Time);
+            }
+            for (record, names) in records.clone().zip(&names) {
+                let variables = names.iter().map(|&n| replay.variable(n, at, border.builder));
+                self.records.copy(record, variables);
+            }
+        }
+        Ok(())
+    }
+
     /// The constant and the costs over contacts grow by what they grew in the last period, so many times.
-    fn pay_contacts(&mut self, before: &Snapshot, now: &Snapshot, periods: usize) -> Result<(), Stop> {
+    fn pay_contacts(&mut self, [before, now]: [&Snapshot; 2], periods: usize) -> Result<(), Stop> {
         let grown = |before: u64, now: u64| {
             let (before, now) = (i128::from(before), i128::from(now));
             now + periods as i128 * (now - before)
@@ -519,27 +356,6 @@ impl Elimination<'_> {
     }
 }
 
-/// Whether what is alive at one border is the copy of what was alive at the border before, as far as it lies within the run.
-fn goes_on(before: &Snapshot, now: &Snapshot, run: &Run) -> bool {
-    let end = (run.end - now.border) as i64;
-    let moving: Vec<&Moving> = before.moving.iter().filter(|m| m.place() < end).collect();
-    let tables: Vec<&Mixed> = before.tables.iter().filter(|t| t.reach() < end).collect();
-    let same = |(b, n): (&Contact, &Contact)| b.variable == n.variable && b.domain == n.domain;
-    moving.len() == now.moving.len()
-        && tables.len() == now.tables.len()
-        && before.contacts.len() == now.contacts.len()
-        && before.contacts.iter().zip(&now.contacts).all(same)
-        && before.shared.keys().all(|scope| now.shared.contains_key(scope))
-        && moving
-            .iter()
-            .zip(&now.moving)
-            .all(|(b, n)| b.name == n.name && b.is_like(n))
-        && tables
-            .iter()
-            .zip(&now.tables)
-            .all(|(b, n)| b.scope == n.scope && b.costs == n.costs)
-}
-
 /// Subtracts from a table, whose variables have these sizes, the least cost for each tuple of the variables of a part; these least costs, or
 /// nothing if all are zero. Where a tuple is forbidden altogether, that is taken out too.
 fn take_out(costs: &mut [u64], sizes: &[usize], part: &[bool]) -> Option<Vec<u64>> {
@@ -565,28 +381,4 @@ fn take_out(costs: &mut [u64], sizes: &[usize], part: &[bool]) -> Option<Vec<u64
         };
     }
     Some(least)
-}
-
-/// A table with its scope ascending.
-fn sorted<T: Ord + Copy>(scope: &[T], sizes: &[usize], costs: &[u64]) -> (Vec<T>, Vec<u64>) {
-    if scope.is_sorted() {
-        return (scope.to_vec(), costs.to_vec());
-    }
-    let mut strides = vec![1; sizes.len()];
-    for i in (1..sizes.len()).rev() {
-        strides[i - 1] = strides[i] * sizes[i];
-    }
-    let mut by: Vec<usize> = (0..scope.len()).collect();
-    by.sort_unstable_by_key(|&i| scope[i]);
-    // Where each entry comes from: the slowest variable first, every offset so far is followed by those of the next one's values.
-    let mut from = vec![0];
-    for &i in &by {
-        from = from
-            .iter()
-            .flat_map(|&at| (0..sizes[i]).map(move |d| (at, d)))
-            .map(|(at, d)| at + d * strides[i])
-            .collect();
-    }
-    let scope = by.iter().map(|&i| scope[i]).collect();
-    (scope, from.into_iter().map(|at| costs[at]).collect())
 }

@@ -5,18 +5,14 @@ use std::collections::BinaryHeap;
 
 use super::Stop;
 use super::cores;
+use super::counters::Counters;
 use super::decompose;
 use super::dominance;
 use super::eliminate;
-use super::model::{Builder, Modelling};
 use super::network::{Network, Table, Var};
 use super::queue::{Buckets, Logarithms, key};
-use super::read_ahead::{STRIDE, read_ahead};
 use super::records::Records;
-use super::repeats::Repeats;
-use super::replay::Replay;
-use crate::id::OpId;
-use crate::problem::Problem;
+use super::stream::RIPE_LOG;
 use crate::strategy::{Budget, SolveError};
 
 /// How an elimination ended.
@@ -31,50 +27,6 @@ pub(super) enum Outcome {
     Timeout,
 }
 
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counters {
-    pub dominated: u64,
-    pub fixed: u64,
-    pub eliminated: u64,
-    pub entries: u64,
-    pub largest_table: u64,
-    /// Most neighbours of an eliminated variable.
-    pub width: u64,
-    pub split: u64,
-    /// Variables that a message says to have nothing to do with the others.
-    pub decomposed: u64,
-    /// Operators that were not eliminated, being copies of others.
-    pub repeated: u64,
-}
-
-impl Counters {
-    /// Adds what another elimination counted.
-    pub fn add(&mut self, other: &Self) {
-        self.dominated += other.dominated;
-        self.fixed += other.fixed;
-        self.eliminated += other.eliminated;
-        self.entries += other.entries;
-        self.largest_table = self.largest_table.max(other.largest_table);
-        self.width = self.width.max(other.width);
-        self.split += other.split;
-        self.decomposed += other.decomposed;
-        self.repeated += other.repeated;
-    }
-
-    /// Adds what was counted from one moment to another, so many times.
-    pub fn repeat(&mut self, from: &Self, to: &Self, times: u64) {
-        self.dominated += times * (to.dominated - from.dominated);
-        self.fixed += times * (to.fixed - from.fixed);
-        self.eliminated += times * (to.eliminated - from.eliminated);
-        self.entries += times * (to.entries - from.entries);
-        self.decomposed += times * (to.decomposed - from.decomposed);
-    }
-}
-
-/// Largest table of the relaxation that bounds what does not fit: small, since it runs when time or memory is short.
-const SPLIT_ENTRIES: usize = 1 << 16;
-
 /// Variables in more tables than this have their key recomputed only when they come up: recomputing it whenever a
 /// neighbour goes would be quadratic in the fan-out.
 const BUSY: usize = 64;
@@ -88,12 +40,6 @@ const OWN_ENTRIES: usize = 8;
 /// lets the network grow.
 const SMALL_ENTRIES: usize = 16;
 const STREAM_ENTRIES: usize = 1 << 10;
-
-/// Variables that had to wait for that long, in operators, are eliminated all the same if their messages have at most
-/// 2^([`RIPE_LOG`] / 64) entries: what could make them smaller has been met by then. Without that, half of a model of
-/// repeated blocks waits to the end, out of the cache.
-const RIPE_AFTER: usize = 128;
-const RIPE_LOG: u32 = 64 * 8;
 
 /// Before a message of more entries than this, the neighbours' dominated values are removed, so that it is smaller. For
 /// smaller messages that costs more than it saves: each variable's own are removed when its turn comes.
@@ -130,7 +76,7 @@ pub(super) struct Elimination<'a> {
     pub budget: &'a Budget,
     rules: Rules,
     /// Entries that one table may have.
-    most: usize,
+    pub most: usize,
     pub records: Records,
     pub flags: Vec<u8>,
     pub keys: Vec<u64>,
@@ -139,29 +85,20 @@ pub(super) struct Elimination<'a> {
     heap: BinaryHeap<Reverse<(u64, Var)>>,
     /// While operators are still to come: in place of the heap, variables of small messages by size, finely enough, in
     /// time that does not depend on how many there are.
-    small: Option<Buckets>,
+    pub small: Option<Buckets>,
     /// Variables whose messages were too large while operators were still to come; those before `waited` were so already
     /// when the last ones ripened.
-    waiting: Vec<Var>,
-    waited: usize,
+    pub waiting: Vec<Var>,
+    pub waited: usize,
     touched: Vec<Var>,
     neighbours: Vec<Var>,
-    tables: Vec<Table>,
-    scratch: (dominance::Scratch, eliminate::Scratch, decompose::Scratch),
+    pub tables: Vec<Table>,
+    pub scratch: (dominance::Scratch, eliminate::Scratch, decompose::Scratch),
     /// To count distinct neighbours: the round in which a variable was last met.
     met: Vec<u32>,
     round: u32,
     logarithms: Logarithms,
     steps: u32,
-}
-
-/// What an elimination behind a builder came to.
-pub(super) struct Streamed {
-    /// The variable of each operator.
-    pub variables: Vec<Var>,
-    /// Set when a limit was met before all tensors were there: the elimination cannot go on, and the bound lacks this.
-    pub missing: Option<u64>,
-    pub outcome: Outcome,
 }
 
 impl<'a> Elimination<'a> {
@@ -197,94 +134,6 @@ impl<'a> Elimination<'a> {
         elimination
     }
 
-    /// Builds the network of `problem` operator by operator in this topological order (of the whole or of some of its
-    /// components) and eliminates behind: what is alive at a time is a few
-    /// operators' tables, so that they stay in the cache and the whole network never exists. Then as [`Self::run`], whose
-    /// limit does not touch the small tables until then.
-    pub fn stream(
-        &mut self,
-        problem: &Problem,
-        order: &[OpId],
-        modelling: Modelling,
-        repeats: Repeats,
-        most: usize,
-    ) -> Streamed {
-        let mut builder = Builder::new(problem, modelling);
-        let mut complete = false;
-        let result = self
-            .stream_all(problem, order, &mut builder, repeats)
-            .and_then(|()| {
-                complete = true;
-                self.most = most;
-                self.advance(false)
-            });
-        let missing = (!complete).then_some(builder.to_come);
-        Streamed {
-            variables: builder.into_variables(),
-            missing,
-            outcome: self.outcome(result),
-        }
-    }
-
-    fn stream_all(
-        &mut self,
-        problem: &Problem,
-        order: &[OpId],
-        builder: &mut Builder<'_>,
-        repeats: Repeats,
-    ) -> Result<(), Stop> {
-        self.small = Some(Buckets::default());
-        let mut replay = Replay::new(repeats);
-        let (mut i, mut next_read) = (0, 0);
-        while i < order.len() {
-            if replay.is_border(i, &self.net) {
-                self.waited = self.waiting.len();
-                self.ripen();
-                self.advance(false)?;
-                let next = self.at_border(&mut replay, builder, order, i)?;
-                if next > i {
-                    i = next;
-                    continue;
-                }
-            }
-            if i >= next_read {
-                if self.budget.exhausted() {
-                    return Err(Stop::Time);
-                }
-                read_ahead(problem, order, i);
-                next_read = i + STRIDE;
-            }
-            let o = order[i];
-            let known = self.net.len() as Var;
-            let others = builder.tensor(&mut self.net, problem.operator(o).output)?;
-            replay.met(others..self.net.len() as Var);
-            self.grow();
-            for v in known..others {
-                self.flags[v as usize] |= flag::OPEN;
-            }
-            // Its inputs came before, so that all its tables are there.
-            let own = builder.variable(&mut self.net, o)?;
-            self.flags[own as usize] &= !flag::OPEN;
-            self.touch(own);
-            for v in others..self.net.len() as Var {
-                self.touch(v);
-            }
-            self.advance(false)?;
-            i += 1;
-            if (i - replay.phase()).is_multiple_of(RIPE_AFTER) {
-                self.ripen();
-                self.advance(false)?;
-            }
-        }
-        self.small = None;
-        self.waiting = Vec::new();
-        for v in 0..self.net.len() as Var {
-            self.keys[v as usize] = u64::MAX;
-            self.touch(v);
-        }
-        Ok(())
-    }
-
     /// Eliminates as long as no table has more than `most` entries. May be called again with a higher limit: the
     /// elimination goes on from where it stood.
     pub fn run(&mut self, most: usize) -> Outcome {
@@ -309,37 +158,13 @@ impl<'a> Elimination<'a> {
         Ok(Some((outcome, counters)))
     }
 
-    /// Gives up exactness: a variable whose table is too large is split into copies, each with some of its tables
-    /// (mini-buckets, Dechter and Rish 2003). The constant stays a lower bound and grows.
-    pub fn relax(&mut self) -> Outcome {
-        self.most = SPLIT_ENTRIES;
-        match self.advance(true) {
-            Ok(()) => Outcome::OutOfMemory { wanted: 0 },
-            stopped => self.outcome(stopped),
-        }
-    }
-
-    fn outcome(&self, result: Result<(), Stop>) -> Outcome {
+    pub fn outcome(&self, result: Result<(), Stop>) -> Outcome {
         match result {
             Ok(()) => Outcome::Solved(self.records.backtrack(&self.net, &[])),
             Err(Stop::Contradiction) => Outcome::Infeasible,
             Err(Stop::Time) => Outcome::Timeout,
             Err(Stop::Memory(wanted)) => Outcome::OutOfMemory { wanted },
         }
-    }
-
-    /// Those that waited through a whole round may be eliminated at a higher price.
-    fn ripen(&mut self) {
-        for v in self.waiting.drain(..self.waited).collect::<Vec<_>>() {
-            let flags = &mut self.flags[v as usize];
-            *flags &= !flag::WAITING;
-            if *flags & flag::GONE == 0 {
-                *flags |= flag::RIPE;
-                self.keys[v as usize] = u64::MAX;
-                self.touch(v);
-            }
-        }
-        self.waited = self.waiting.len();
     }
 
     /// Room for the variables that are new.
@@ -351,7 +176,7 @@ impl<'a> Elimination<'a> {
     }
 
     /// Eliminates variables, least keys first, until there is none (or none that is small, while operators are to come).
-    fn advance(&mut self, relaxed: bool) -> Result<(), Stop> {
+    pub fn advance(&mut self, relaxed: bool) -> Result<(), Stop> {
         loop {
             while let Some(v) = self.touched.pop() {
                 self.flags[v as usize] &= !flag::TOUCHED;
@@ -493,7 +318,7 @@ impl<'a> Elimination<'a> {
     }
 
     /// The neighbours at hand have other tables now.
-    fn touch_neighbours(&mut self) {
+    pub fn touch_neighbours(&mut self) {
         for i in 0..self.neighbours.len() {
             let u = self.neighbours[i];
             self.flags[u as usize] |= flag::STALE;
@@ -586,69 +411,8 @@ impl<'a> Elimination<'a> {
         self.net.add(message.scope, message.data)
     }
 
-    /// Eliminates copies of `v`, each with as many tables as fit. Only for bounds: no choices are kept.
-    fn eliminate_split(&mut self, v: Var) -> Result<(), Stop> {
-        self.take_tables(v);
-        let mut tables = std::mem::take(&mut self.tables);
-        tables.sort_by_key(|t| Reverse(t.data.len()));
-        let mut groups: Vec<(Vec<Var>, Vec<Table>)> = Vec::new();
-        for table in tables {
-            let union = |scope: &[Var]| {
-                let mut all: Vec<Var> = scope
-                    .iter()
-                    .chain(&table.scope)
-                    .copied()
-                    .filter(|&u| u != v)
-                    .collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            };
-            let fits = |scope: &[Var]| {
-                scope
-                    .iter()
-                    .fold(1usize, |n, &u| n.saturating_mul(self.net.size(u)))
-                    <= self.most
-            };
-            match groups
-                .iter_mut()
-                .map(|g| (union(&g.0), g))
-                .find(|(scope, _)| fits(scope))
-            {
-                Some((scope, group)) => {
-                    group.0 = scope;
-                    group.1.push(table);
-                }
-                None => groups.push((union(&[]), vec![table])),
-            }
-        }
-        let mut messages = Vec::with_capacity(groups.len());
-        for (i, (scope, tables)) in groups.into_iter().enumerate() {
-            self.counters.split += 1;
-            let mut data = Vec::new();
-            let message = eliminate::eliminate(
-                &self.net,
-                v,
-                &tables,
-                i == 0,
-                &scope,
-                &mut data,
-                None,
-                &mut self.scratch.1,
-                self.budget,
-            );
-            message.map_err(|_| Stop::Time)?;
-            messages.push(Table { scope, data });
-        }
-        self.flags[v as usize] |= flag::GONE;
-        self.net.forget(v);
-        messages
-            .into_iter()
-            .try_for_each(|m| self.net.add(m.scope, m.data))
-    }
-
     /// Takes the tables of `v` out of the network into `tables`.
-    fn take_tables(&mut self, v: Var) {
+    pub fn take_tables(&mut self, v: Var) {
         while let Some(&t) = self.net.of[v as usize].last() {
             let table = self.net.take(t);
             self.tables.push(table);
@@ -658,7 +422,7 @@ impl<'a> Elimination<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Hubs, build};
+    use super::super::model::{Hubs, Modelling, build};
     use super::super::network::INF;
     use super::*;
     use crate::generate::{Random, random, random_3sat, sat};
