@@ -11,7 +11,8 @@ use super::solve::{Elimination, Outcome, flag};
 const SPLIT_ENTRIES: usize = 1 << 16;
 
 impl Elimination<'_> {
-    /// Gives up exactness: a variable whose table is too large is split into copies, each with some of its tables The constant stays a lower bound and grows.
+    /// Gives up exactness: a variable whose table is too large is split into copies, each with some of its tables. The constant
+    /// stays a lower bound and grows.
     pub fn relax(&mut self) -> Outcome {
         self.most = SPLIT_ENTRIES;
         match self.advance(true) {
