@@ -5,7 +5,8 @@
 
 use super::network::{INF, Network, Table, Var, plus};
 
-/// Entries that are looked at before all are: where costs are few, whole rows fit by chance. They are a large prime number apart.
+/// Of tables with more entries than this so many are looked at before all are, a large prime number apart.
+const LARGE: usize = 1 << 12;
 const SAMPLES: usize = 8;
 const SPREAD: usize = 15_485_863;
 
@@ -23,10 +24,11 @@ pub(super) fn decompose<E>(
     s: &mut Scratch,
     mut part: impl FnMut(&mut Network, Var, Vec<u64>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let least = (0..).zip(&table.data).min_by_key(|&(_, cost)| cost);
-    let Some((mut least, 0..INF)) = least.map(|(at, &cost)| (at, cost)) else {
+    let cost = table.data.iter().copied().min().unwrap_or(INF);
+    let mut least = table.data.iter().position(|&c| c == cost).unwrap_or(0);
+    if cost >= INF {
         return Ok(());
-    };
+    }
     s.sizes.clear();
     s.sizes.extend(table.scope.iter().map(|&u| net.size(u)));
     let mut i = 0;
@@ -52,11 +54,15 @@ fn split_off(costs: &mut Vec<u64>, size: usize, inner: usize, least: usize, own:
     let difference = |cost: u64| if cost >= INF { INF } else { cost - costs[least] };
     let start = least - at * inner;
     own.extend((0..size).map(|value| difference(costs[start + value * inner])));
-    let fits = |entry: usize| {
-        let value = entry / inner % size;
+    // The first and the last entry refuse most tables; where costs are few, whole rows of large ones fit by chance.
+    let fits = |entry: usize, value: usize| {
         costs[entry] == plus(costs[entry - value * inner + at * inner], own[value])
     };
-    if !(1..=SAMPLES).all(|i| fits(i * SPREAD % costs.len())) {
+    if !fits(0, 0) || !fits(costs.len() - 1, size - 1) {
+        return false;
+    }
+    let mut samples = (1..=SAMPLES).map(|i| i * SPREAD % costs.len());
+    if costs.len() > LARGE && !samples.all(|entry| fits(entry, entry / inner % size)) {
         return false;
     }
     for values in costs.chunks_exact(size * inner) {

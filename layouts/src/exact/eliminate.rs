@@ -8,9 +8,15 @@ use crate::strategy::Budget;
 /// enough to stay in the first-level cache.
 const BLOCK: usize = 256;
 
+/// After so many entries the instructions of the machine are used. Asking which there are takes 30 µs the first time, in which a small
+/// problem is solved.
+const FEW: usize = 1 << 13;
+
 /// Reused between eliminations: nothing here allocates once it has grown.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// Entries so far.
+    computed: usize,
     sizes: Vec<usize>,
     sums: Vec<u64>,
     best: Vec<u64>,
@@ -94,6 +100,8 @@ pub(super) fn eliminate(
     s.digits.clear();
     s.digits.resize(inner_from, 0);
     s.sums.resize(block.max(s.sums.len()), 0);
+    s.computed += total;
+    let minimise = if s.computed > FEW { minimise_wide } else { minimise };
     let mut blocks = 0u32;
     loop {
         s.best.clear();
@@ -124,9 +132,25 @@ pub(super) fn eliminate(
     }
 }
 
-/// Per entry of a block, the least over the values of the sum of the tables, and the value it is at. Compiled for several
-/// instruction sets, the best of which is taken at run time: this is where wide problems spend their time.
+/// [`minimise`] compiled for several instruction sets, the best of which is taken at run time: this is where wide problems spend
+/// their time.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+avx512bw", "x86_64+avx2"))]
+#[allow(clippy::too_many_arguments)] // private, and a struct would only rename them
+fn minimise_wide(
+    own: &[u64],
+    values: usize,
+    tables: &[Table],
+    walks: (&[Walk], &[Walk]),
+    offsets: &[u32],
+    sums: &mut [u64],
+    best: &mut [u64],
+    argbest: &mut [u32],
+) {
+    minimise(own, values, tables, walks, offsets, sums, best, argbest);
+}
+
+/// Per entry of a block, the least over the values of the sum of the tables, and the value it is at.
+#[inline(always)]
 #[allow(clippy::too_many_arguments)] // private, and a struct would only rename them
 fn minimise(
     own: &[u64],

@@ -2,23 +2,38 @@
 
 use super::network::Var;
 
-/// 64 times the binary logarithm, rounded down; of small numbers from a table.
-pub(super) struct Logarithms(Vec<u32>);
-
-impl Default for Logarithms {
-    fn default() -> Self {
-        Self((0..256).map(logarithm).collect())
+/// 64 times the binary logarithm, rounded down, of small numbers: made when the crate is compiled, since a small problem is
+/// solved in the time that it takes.
+const LOGARITHMS: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut n = 1;
+    while n < table.len() {
+        table[n] = logarithm(n) as u16;
+        n += 1;
     }
+    table
+};
+
+/// 64 times the binary logarithm, rounded down.
+pub(super) fn log2_64(n: usize) -> u32 {
+    LOGARITHMS.get(n).map_or_else(|| logarithm(n), |&l| u32::from(l))
 }
 
-impl Logarithms {
-    pub fn of(&self, n: usize) -> u32 {
-        self.0.get(n).copied().unwrap_or_else(|| logarithm(n))
+/// The integer part, then six digits of the fraction, each by squaring.
+const fn logarithm(n: usize) -> u32 {
+    let n = if n == 0 { 1 } else { n as u128 };
+    let mut result = n.ilog2();
+    // In [1, 2), with 62 digits after the point.
+    let mut x = n << 62 >> result;
+    let mut digits = 0;
+    while digits < 6 {
+        x = x * x >> 62;
+        let digit = (x >> 63) as u32;
+        x >>= digit;
+        result = result * 2 + digit;
+        digits += 1;
     }
-}
-
-fn logarithm(n: usize) -> u32 {
-    ((n.max(1) as f64).log2() * 64.0) as u32
+    result
 }
 
 /// The message's size (64 log2), then the number of neighbours.

@@ -10,7 +10,7 @@ use super::decompose;
 use super::dominance;
 use super::eliminate;
 use super::network::{Network, Table, Var};
-use super::queue::{Buckets, Logarithms, key};
+use super::queue::{Buckets, key, log2_64};
 use super::records::Records;
 use super::stream::RIPE_LOG;
 use crate::strategy::{Budget, SolveError};
@@ -97,7 +97,6 @@ pub(super) struct Elimination<'a> {
     /// To count distinct neighbours: the round in which a variable was last met.
     met: Vec<u32>,
     round: u32,
-    logarithms: Logarithms,
     steps: u32,
 }
 
@@ -124,7 +123,6 @@ impl<'a> Elimination<'a> {
             scratch: Default::default(),
             met: Vec::new(),
             round: 0,
-            logarithms: Logarithms::default(),
             steps: 0,
         };
         elimination.grow();
@@ -256,7 +254,7 @@ impl<'a> Elimination<'a> {
                         let before: usize = tables.map(|&t| self.net.tables[t as usize].data.len()).sum();
                         let flags = &mut self.flags[v as usize];
                         let most = match *flags & flag::RIPE {
-                            0 => self.logarithms.of(before.clamp(SMALL_ENTRIES, STREAM_ENTRIES)),
+                            0 => log2_64(before.clamp(SMALL_ENTRIES, STREAM_ENTRIES)),
                             _ => RIPE_LOG,
                         };
                         if key >> 20 <= u64::from(most) {
@@ -281,7 +279,7 @@ impl<'a> Elimination<'a> {
             for &u in &self.net.tables[t as usize].scope {
                 if u != v && std::mem::replace(&mut self.met[u as usize], self.round) != self.round {
                     let values = self.net.size(u);
-                    size += u64::from(self.logarithms.of(values));
+                    size += u64::from(log2_64(values));
                     neighbours += 1;
                 }
             }
