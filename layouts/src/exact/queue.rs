@@ -27,7 +27,7 @@ const fn logarithm(n: usize) -> u32 {
     let mut x = n << 62 >> result;
     let mut digits = 0;
     while digits < 6 {
-        x = x * x >> 62;
+        x = (x * x) >> 62;
         let digit = (x >> 63) as u32;
         x >>= digit;
         result = result * 2 + digit;

