@@ -4,7 +4,7 @@
 //! its kind, which dimensions of its operands and its result are one logical dimension, and which configurations its kind is
 //! known to want; and the domain rules of the target. `layouts/README.md` has the schema as a table.
 //!
-//! [`Hints::validate`] is run by [`crate::ProblemBuilder::build`]; every fault has the path it would have in the file.
+//! [`crate::ProblemBuilder::build`] validates them; every fault has the path it would have in the file.
 
 use serde::{Deserialize, Serialize};
 

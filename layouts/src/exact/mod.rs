@@ -1,7 +1,9 @@
 //! `exact`: proven optima by variable elimination in a cost function network.
 //!
 //! `model` states the problem as a network, `solve` eliminates its variables in order of message size, removing
-//! dominated values around each (dead-end elimination) before its neighbours' tables grow. Every reduction is a switch.
+//! dominated values around each (dead-end elimination) before its neighbours' tables grow, and splitting messages that fall apart
+//! (`decompose`). `stream` does that while the network is built, and `replay` leaves out the copies of blocks that `repeats` finds. Every
+//! reduction is a switch.
 //! Single-threaded and deterministic; with [`Budget::threads`], independent components are solved side by side. Tables are
 //! counted against the memory limit before they are allocated. `attempt` says what is tried in which order where they grow large.
 //!

@@ -13,15 +13,15 @@ use crate::id::{OpId, TensorId};
 /// A tensor to be added to a [`ProblemBuilder`].
 #[derive(Clone, Debug, Default)]
 pub struct TensorSpec {
-    /// See [`Tensor::name`].
+    /// See [`super::Tensor::name`].
     pub name: String,
-    /// See [`Tensor::layouts`].
+    /// See [`super::Tensor::layouts`].
     pub layouts: Vec<String>,
     /// One row per producer's layout, one column per requested layout.
     pub transpose: Vec<Vec<Option<u64>>>,
-    /// See [`Tensor::constant`].
+    /// See [`super::Tensor::constant`].
     pub constant: bool,
-    /// See [`Tensor::bundle`].
+    /// See [`super::Tensor::bundle`].
     pub bundle: bool,
     /// Empty, or a matrix of the same shape as `transpose`.
     pub transpose_terms: Vec<Vec<Option<CostTerms>>>,
@@ -43,7 +43,7 @@ pub struct ConfigSpec {
 /// An operator to be added to a [`ProblemBuilder`].
 #[derive(Clone, Debug, Default)]
 pub struct OperatorSpec {
-    /// See [`Operator::name`].
+    /// See [`super::Operator::name`].
     pub name: String,
     /// Tensor index per argument; a tensor may be added after the operator that reads it.
     pub inputs: Vec<usize>,
