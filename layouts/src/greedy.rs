@@ -54,7 +54,7 @@ impl Strategy for Greedy {
                 }
             }
             // The cheapest configurations cannot all be had: blind to conversions' costs, but not to their being impossible.
-            if !(late && search.hurry(unit)) {
+            if !(late && i > UNHURRIED && search.hurry(unit)) {
                 search.construct(unit);
             }
             stopped = stopped || i % 64 == 0 && budget.exhausted();

@@ -50,7 +50,7 @@ const WINDOW: usize = 8;
 /// The most frequent distances are tried as periods, so many.
 const CANDIDATES: usize = 8;
 
-/// Finds the runs. Time is linear in the size of the problem.
+/// Finds the runs. Time is linear in the size of the problem, and within runs quadratic in the number of an operator's readers.
 pub(super) fn find(problem: &Problem, order: &[OpId]) -> Repeats {
     if order.len() < LEAST_OPERATORS {
         return Repeats::default();
