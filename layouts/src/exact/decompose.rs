@@ -3,7 +3,8 @@
 //! Where conversions are cheap or dear enough, what a neighbour does costs the same whatever the others do. The message then is a sum,
 //! T(x, u) = P(x) + Q(u), and saying so keeps `u` apart from the others: the tables to come are smaller.
 
-use super::network::{INF, Network, Table, Var, plus};
+use super::Stop;
+use super::network::{INF, Network, Table, plus};
 
 /// Of tables with more entries than this so many are looked at before all are, a large prime number apart.
 const LARGE: usize = 1 << 12;
@@ -16,19 +17,15 @@ pub(super) struct Scratch {
     sizes: Vec<usize>,
 }
 
-/// Splits off every variable that has nothing to do with the others, as long as there are two; `part` is given each with its costs, the least of
-/// which is zero, and the rest stays in `table`. What does not fall apart is seldom read beyond a few entries.
-pub(super) fn decompose<E>(
-    net: &mut Network,
-    table: &mut Table,
-    s: &mut Scratch,
-    mut part: impl FnMut(&mut Network, Var, Vec<u64>) -> Result<(), E>,
-) -> Result<(), E> {
+/// Splits off every variable that has nothing to do with the others, as long as there are two, and adds its costs to the network; the rest
+/// stays in `table`. How many there were. What does not fall apart is seldom read beyond a few entries.
+pub(super) fn decompose(net: &mut Network, table: &mut Table, s: &mut Scratch) -> Result<u64, Stop> {
     let cost = table.data.iter().copied().min().unwrap_or(INF);
     let mut least = table.data.iter().position(|&c| c == cost).unwrap_or(0);
     if cost >= INF {
-        return Ok(());
+        return Ok(0);
     }
+    let variables = table.scope.len();
     s.sizes.clear();
     s.sizes.extend(table.scope.iter().map(|&u| net.size(u)));
     let mut i = 0;
@@ -36,7 +33,9 @@ pub(super) fn decompose<E>(
         let (size, inner) = (s.sizes[i], s.sizes[i + 1..].iter().product::<usize>());
         let mut costs = net.buffer(size);
         if split_off(&mut table.data, size, inner, least, &mut costs) {
-            part(net, table.scope.remove(i), costs)?;
+            let mut scope = net.scope();
+            scope.push(table.scope.remove(i));
+            net.add(scope, costs)?;
             s.sizes.remove(i);
             least = least / (size * inner) * inner + least % inner;
         } else {
@@ -44,7 +43,7 @@ pub(super) fn decompose<E>(
             i += 1;
         }
     }
-    Ok(())
+    Ok((variables - table.scope.len()) as u64)
 }
 
 /// One variable of a table, of so many values, each step of which is `inner` entries: if the table is a sum, `costs` keeps P, and `own` becomes Q, whose
@@ -88,21 +87,18 @@ mod tests {
     use crate::meter::Meter;
     use proptest::prelude::*;
 
-    /// What falls apart, and what is left, of a table over variables of these sizes.
-    fn parts(sizes: &[usize], data: Vec<u64>) -> (Vec<(Var, Vec<u64>)>, Table) {
+    /// Each variable's own costs, and what is left, of a table over variables of these sizes.
+    fn parts(sizes: &[usize], data: Vec<u64>) -> (Vec<Vec<u64>>, Table) {
         let mut net = Network::new(Meter::new(None));
         for &size in sizes {
             net.variable((0..size).map(|_| 0)).expect("there is no limit");
         }
-        let scope = (0..sizes.len() as Var).collect();
+        let scope = (0..sizes.len() as u32).collect();
         let mut table = Table { scope, data };
-        let mut parts = Vec::new();
-        decompose(&mut net, &mut table, &mut Scratch::default(), |_, v, costs| {
-            parts.push((v, costs));
-            Ok::<(), ()>(())
-        })
-        .expect("nothing fails");
-        (parts, table)
+        let split = decompose(&mut net, &mut table, &mut Scratch::default()).expect("nothing fails");
+        assert_eq!(table.scope.len() + split as usize, sizes.len());
+        assert_eq!(net.constant, 0);
+        (net.unary, table)
     }
 
     fn sizes() -> impl Strategy<Value = Vec<usize>> {
@@ -138,7 +134,7 @@ mod tests {
             for (at, &cost) in data.iter().enumerate() {
                 let tuple = digits(&sizes, at);
                 let at = rest.scope.iter().fold(0, |at, &v| at * sizes[v as usize] + tuple[v as usize]);
-                let apart = parts.iter().map(|(v, costs)| costs[tuple[*v as usize]]);
+                let apart = parts.iter().zip(&tuple).map(|(costs, &digit)| costs[digit]);
                 prop_assert_eq!(apart.fold(rest.data[at], plus), cost);
             }
         }
@@ -150,9 +146,8 @@ mod tests {
         })) {
             let entries = sizes.iter().product::<usize>();
             let sum = |at| digits(&sizes, at).iter().zip(&unary).map(|(&d, u)| u[d]).sum();
-            let (parts, rest) = parts(&sizes, (0..entries).map(sum).collect());
+            let (_, rest) = parts(&sizes, (0..entries).map(sum).collect());
             prop_assert_eq!(rest.scope.len(), 1);
-            prop_assert_eq!(parts.len(), sizes.len() - 1);
         }
     }
 }

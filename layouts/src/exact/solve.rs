@@ -394,18 +394,8 @@ impl<'a> Elimination<'a> {
         self.net.forget(v);
         let mut message = Table { scope: into, data };
         if self.rules.decompose {
-            let decomposed = &mut self.counters.decomposed;
-            decompose::decompose(
-                &mut self.net,
-                &mut message,
-                &mut self.scratch.2,
-                |net, u, costs| {
-                    *decomposed += 1;
-                    let mut scope = net.scope();
-                    scope.push(u);
-                    net.add(scope, costs)
-                },
-            )?;
+            self.counters.decomposed +=
+                decompose::decompose(&mut self.net, &mut message, &mut self.scratch.2)?;
         }
         self.net.add(message.scope, message.data)
     }
